@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use inbox_engine::internal::{Lane, Offset};
 use outbox_core::IdScope;
+use uuid::Uuid;
 
 use super::{
     Probe,
     scene::{LIMITS, Scene, claim_of, step},
 };
-use inbox_store::internal::port::LockedLane;
+use inbox_store::internal::port::{IntakePartition, LockedLane, Owner, Suspect};
 
 /// How long somebody is seen to wait.
 const WAITS: Duration = Duration::from_millis(200);
@@ -97,17 +98,49 @@ pub async fn the_watermark_of_an_intake_follows_its_lanes<DB: Probe>(settings: D
         "SELECT watermark FROM inbox_partitions WHERE partition_ref = {}",
         scope.partition_ref
     );
+    let owner = a_process();
     for (claim, watermark) in [
         (claim_of(&[(1, 6)], &[step(2, -1, 6)]), 7),
         (claim_of(&[(2, 4)], &[step(0, -1, 4)]), 7),
         (claim_of(&[(3, 9)], &[step(1, -1, 9)]), 10),
     ] {
         scene.settle(&scope, &claim).await;
-        DB::settle_lanes(&mut scene.session, scope.partition_ref, "a process")
-            .await
-            .expect("the watermark");
+        let settled = DB::settle_lanes(&mut scene.session, scope.partition_ref, &owner).await;
+        settled.expect("the watermark");
         assert_eq!(scene.number(&sql).await, watermark);
     }
     let rows = DB::partitions(&mut scene.session, "intake-watermark").await.expect("partitions");
     assert_eq!(rows[0].owner.as_deref(), Some("a process"));
+}
+
+fn a_process() -> Owner {
+    Owner { name: "a process".into(), instance_id: None, incarnation: Uuid::new_v4() }
+}
+
+/// Whoever comes after a process that ended without a word is told of it, and of what it had written down.
+pub async fn what_a_process_of_an_intake_left_is_known<DB: Probe>(settings: DB::Settings) {
+    let mut scene = Scene::<DB>::new(settings, "intake-left").await;
+    let scope = scene.take_over().await.scope;
+    let (dead, next) = (a_process(), a_process());
+    let at = scope.partition_ref;
+    DB::settle_lanes(&mut scene.session, at, &dead).await.expect("the watermark");
+    let found = DB::intake_partition(&mut scene.session, &scene.request).await;
+    let found = found.expect("the look").expect("it was made");
+    assert_eq!(found.incarnation, Some(dead.incarnation));
+    let places = [1, 2].map(|n| IntakePartition::place_of(&super::scene::id(n)));
+    assert!(places[0] != places[1] && places.iter().all(|place| place.0 < 0), "{places:?}");
+    let written = DB::suspect(&mut scene.session, &scope, dead.incarnation, &places).await;
+    written.expect("what runs");
+    let ended = DB::acquit(&mut scene.session, &scope, dead.incarnation, &places[1..]).await;
+    ended.expect("what has ended");
+    let left = DB::unfinished(&mut scene.session, at, next.incarnation).await.expect("the look");
+    assert_eq!(left, [Suspect { offset: places[0], deaths: 1, doom: None }]);
+    let own = DB::unfinished(&mut scene.session, at, dead.incarnation).await.expect("the look");
+    assert_eq!(own, [], "it runs its own");
+    DB::forget_unfinished(&mut scene.session, at).await.expect("it is forgotten");
+    let left = DB::unfinished(&mut scene.session, at, next.incarnation).await.expect("the look");
+    assert_eq!(left, []);
+    DB::disown(&mut scene.session, &[scope]).await.expect("it ends");
+    let found = DB::intake_partition(&mut scene.session, &scene.request).await;
+    assert_eq!(found.expect("the look").expect("it was made").incarnation, None);
 }

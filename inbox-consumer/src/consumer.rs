@@ -34,7 +34,10 @@ use inbox_store::internal::port::{
     self, Address, Finding, Fit, Lanes, OpenError, Operators, Placement, Store,
 };
 use outbox_core::Reader;
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::{
+    sync::{RwLock, mpsc},
+    task::JoinSet,
+};
 
 use identity::{owner, placements, start};
 use limits::limits;
@@ -52,7 +55,9 @@ pub struct Consumer<DB: Store> {
     routes: Arc<RouteTable<DB>>,
     reader: Reader,
     meters: Arc<Meters>,
-    trials: Trials,
+    trials: Arc<Trials>,
+    /// What all transactions of this process hold, whichever way their events come.
+    aside: Arc<RwLock<()>>,
 }
 
 /// Builds a [`Consumer`].
@@ -162,9 +167,9 @@ impl<DB: Store> ConsumerBuilder<DB> {
         let types = types.iter().map(|(event_type, _)| *event_type);
         let meters =
             Meters::new(&self.config.consumer.name, types, connections::<DB>(&self.config));
-        let trials = Trials::default();
+        let (trials, aside) = (Arc::default(), Arc::default());
         let routes = Arc::new(routes);
-        Ok(Consumer { config: self.config, settings, routes, reader, meters, trials })
+        Ok(Consumer { config: self.config, settings, routes, reader, meters, trials, aside })
     }
 }
 
@@ -344,7 +349,12 @@ impl<DB: Store> Consumer<DB> {
     /// Runs the events that the process before this one names, and takes back what they did.
     #[cfg(feature = "cli")]
     pub(crate) async fn try_events(self) -> std::io::Result<()> {
-        self.work(uuid::Uuid::new_v4()).try_events().await
+        let work = self.work(uuid::Uuid::new_v4());
+        #[cfg(feature = "intake")]
+        let direct = self.direct().ok();
+        #[cfg(not(feature = "intake"))]
+        let direct: Option<inbox_runtime::internal::Direct<DB>> = None;
+        work.try_events(direct.as_ref()).await
     }
 }
 

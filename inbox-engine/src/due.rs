@@ -27,6 +27,14 @@ impl<T> Engine<T> {
         }
     }
 
+    /// A transaction that this engine did not start has made parked events due: all partitions look at once.
+    pub fn handle_woken(&mut self, now: Time) {
+        for partition in self.partitions.values_mut() {
+            partition.look_at = now;
+        }
+        self.start(now);
+    }
+
     /// The database was asked which parked queues are due.
     ///
     /// `due` has [`Limits::due_max`] of them at most; when it has as many, there may be more.

@@ -22,7 +22,8 @@ pub fn records(
     body: &Bytes,
     aggregate_id: Option<&str>,
 ) -> Result<Vec<Record>, Refused> {
-    let rules = WebhookRules { aggregate_id: aggregate_id.map(str::to_owned) };
+    let rules =
+        WebhookRules { aggregate_id: aggregate_id.map(str::to_owned), ..WebhookRules::default() };
     match format::read(&map(headers), body, &rules, 0) {
         Ok(events) => Ok(events.records),
         Err(bad) => Err((bad.status.as_u16(), bad.at, bad.error)),

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod body;
 mod format;
 mod inside;
 mod intake;
@@ -17,7 +18,6 @@ mod queue;
 mod request;
 mod run;
 mod secrets;
-mod serve;
 mod settings;
 mod signature;
 mod ticket;
@@ -32,7 +32,7 @@ pub use intake::Intake;
 #[doc(hidden)]
 pub mod internal {
     pub use crate::{
-        format::WebhookRules,
+        format::{FieldMap, Place, WebhookRules},
         inside::{Refused, records, signed},
         portion::QueueLimits,
         secrets::Secrets,

@@ -178,11 +178,6 @@ impl<DB: Owners> Queue<DB> {
         Ok(answers)
     }
 
-    /// Whether nothing more is taken in.
-    pub(crate) fn is_ending(&self) -> bool {
-        self.state().ending
-    }
-
     /// Takes nothing more in, and waits until what was taken in is answered.
     pub(crate) async fn finish(&self) {
         loop {

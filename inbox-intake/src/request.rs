@@ -11,12 +11,13 @@ use axum::{
     http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header},
 };
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use inbox_runtime::internal::{Direct, DirectEvent};
 use inbox_store::internal::port::Owners;
+use tokio::sync::watch;
 
 use crate::{
     answer,
+    body::{Arrivals, Arriving, NotRead},
     format::{self, BadInput},
     queue::{Closed, Queue},
     settings::IntakeSettings,
@@ -32,6 +33,10 @@ pub(crate) struct Shared<DB: Owners> {
     pub(crate) direct: Arc<Direct<DB>>,
     pub(crate) queue: Arc<Queue<DB>>,
     pub(crate) settings: IntakeSettings,
+    /// Bodies that are not read whole, or not looked at.
+    pub(crate) arrivals: Arrivals,
+    /// Nothing more is taken, and what was taken is answered.
+    pub(crate) finished: watch::Sender<bool>,
 }
 
 /// Why a request is refused before its events are tried.
@@ -77,11 +82,13 @@ impl<DB: Owners> Shared<DB> {
     async fn answer(&self, request: Request<Body>) -> Result<Response<Body>, Refusal> {
         let (head, body) = request.into_parts();
         check_encoding(&head.headers)?;
-        let body = self.body(&head.headers, body).await?;
+        let arriving = self.arrivals.begin();
+        let body = self.body(&head.headers, body, &arriving).await?;
         self.check_signature(&head.headers, &body)?;
         let events = self.read(&head.headers, &body)?;
         let ids: Vec<String> = events.0.iter().map(DirectEvent::id).collect();
         let (events, is_list) = events;
+        drop(arriving);
         if events.is_empty() {
             return Ok(answer::of_events(&ids, &[], is_list));
         }
@@ -103,7 +110,12 @@ impl<DB: Owners> Shared<DB> {
     }
 
     /// The body, no longer than it may be, and no later.
-    async fn body(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, Refusal> {
+    async fn body(
+        &self,
+        headers: &HeaderMap,
+        body: Body,
+        arriving: &Arriving<'_>,
+    ) -> Result<Bytes, Refusal> {
         let max = self.settings.body_bytes_max;
         let too_large = || {
             let error = format!("the body has more than {max} bytes");
@@ -113,13 +125,17 @@ impl<DB: Owners> Shared<DB> {
         if said.and_then(|said| said.parse::<usize>().ok()).is_some_and(|said| said > max) {
             return Err(too_large());
         }
-        let read = Limited::new(body, max).collect();
+        let read = arriving.read(body, max);
         match tokio::time::timeout(self.settings.request_timeout, read).await {
-            Ok(Ok(body)) => Ok(body.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-            Ok(Err(_)) => {
+            Ok(Ok(body)) => Ok(body),
+            Ok(Err(NotRead::TooLarge)) => Err(too_large()),
+            Ok(Err(NotRead::Broken)) => {
                 Err(Refusal::new(StatusCode::BAD_REQUEST, "the body did not arrive whole"))
             }
+            Ok(Err(NotRead::Crowded)) => Err(Refusal::again(
+                "too much arrives at once, and this body has been arriving for longest",
+                1,
+            )),
             Err(_) => {
                 Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"))
             }
@@ -153,12 +169,13 @@ impl<DB: Owners> Shared<DB> {
         let mut read = Vec::with_capacity(count);
         for (at, record) in events.records.into_iter().enumerate() {
             let at = events.is_list.then_some(at);
-            read.push(
-                self.direct.event(record).map_err(|error| Refusal {
-                    at,
-                    ..Refusal::new(StatusCode::BAD_REQUEST, error)
-                })?,
-            );
+            read.push(self.direct.event(record).map_err(|error| match error {
+                Some(error) => {
+                    let error = events.names.sentence(&error);
+                    Refusal { at, ..Refusal::new(StatusCode::BAD_REQUEST, error) }
+                }
+                None => Refusal::again("nothing is ready yet", 1),
+            })?);
         }
         Ok((read, events.is_list))
     }

@@ -15,7 +15,7 @@ use crate::{
 
 /// Transactions that one event is tried in, beside those in which others failed.
 const CONFLICTS_MAX: u32 = 6;
-/// What nothing explains ends, too.
+/// Transactions in a row that leave as many events as before: what nothing explains ends, too.
 const TRIES_MAX: u32 = 200;
 /// Before the second try after a conflict; it doubles each time.
 const CONFLICT_DELAY: Duration = Duration::from_millis(10);
@@ -23,6 +23,7 @@ const CONFLICT_DELAY_MAX: Duration = Duration::from_secs(1);
 
 const OUT: &str = "the database cannot be used at the moment";
 const BUSY: &str = "another transaction holds what it needs";
+const NO_END: &str = "its transaction failed again and again, and nothing says why";
 const FAILED: &str = "its handler failed, and may succeed later";
 const BEHIND: &str = "an earlier event of its aggregate in this request was not taken";
 const FULL: &str = "no more events may be parked until somebody sees to those that are";
@@ -44,13 +45,23 @@ pub(crate) async fn run<DB: Owners>(
 ) {
     let mut parts = vec![Part { pending, mode: Mode::Together, conflicts: 0 }];
     let mut committing = Some(committing);
-    for _ in 0..TRIES_MAX {
+    let mut tries = 0;
+    while tries < TRIES_MAX {
+        let before = left(&parts);
         let Some(part) = parts.pop() else { return };
         parts.extend(try_part(direct, part, committing.take()).await.into_iter().rev());
+        // One that was found out is one less to be found.
+        tries = if left(&parts) < before { 0 } else { tries + 1 };
     }
     for pending in parts.into_iter().flat_map(|part| part.pending) {
-        pending.slot.answer(Answer::again(BUSY, 1));
+        pending.slot.answer(Answer::again(NO_END, 1));
     }
+}
+
+/// Events that are not answered, and those of them of which nobody knows yet that they are to be parked.
+fn left(parts: &[Part]) -> (usize, usize) {
+    let pending = || parts.iter().flat_map(|part| &part.pending);
+    (pending().count(), pending().filter(|pending| !pending.event.is_doomed()).count())
 }
 
 /// Runs one part; answers what is left to be run, in its order.
@@ -65,6 +76,9 @@ async fn try_part<DB: Owners>(
     let pending = answer_where(pending, |pending| pending.slot.is_behind(), BEHIND);
     if pending.is_empty() {
         return Vec::new();
+    }
+    if pending.len() > 1 && pending.iter().any(|pending| pending.event.is_suspect()) {
+        return apart(pending, mode, conflicts);
     }
     if mode == Mode::Careful && pending.len() > Mode::CAREFUL_MAX {
         return split(pending, Mode::CAREFUL_MAX, mode, conflicts);
@@ -191,6 +205,21 @@ fn split(pending: Vec<Pending>, size: usize, mode: Mode, conflicts: u32) -> Vec<
     while !rest.is_empty() {
         let behind = rest.split_off(rest.len().min(size.max(1)));
         parts.push(Part { pending: std::mem::replace(&mut rest, behind), mode, conflicts });
+    }
+    parts
+}
+
+/// Events that a process may have ended with are alone in their transactions; the others stay together, in their order.
+fn apart(pending: Vec<Pending>, mode: Mode, conflicts: u32) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    let mut joins = false;
+    for pending in pending {
+        let alone = pending.event.is_suspect();
+        match parts.last_mut().filter(|_| joins && !alone) {
+            Some(part) => part.pending.push(pending),
+            None => parts.push(Part { pending: vec![pending], mode, conflicts }),
+        }
+        joins = !alone;
     }
     parts
 }

@@ -15,6 +15,8 @@ use crate::{
 pub struct IntakeSettings {
     /// Bytes of a body.
     pub body_bytes_max: usize,
+    /// Bytes of all bodies that arrive.
+    pub arriving_bytes_max: usize,
     /// Events of a request.
     pub events_max: usize,
     /// Connections of [`Intake::serve`](crate::Intake::serve).

@@ -28,8 +28,9 @@ pub mod internal {
             prune::{Retention, prune_audit, prune_for_ever},
             publish::count_parked_for_ever,
             sessions::Sessions,
-            transaction::{Work, WorkState},
+            transaction::Work,
             trial::Trials,
+            work_state::WorkState,
         },
         telemetry::{
             meters::{IntakeMeter, Meters},

@@ -7,6 +7,8 @@ use service_kit::{Problem, is_loopback, section};
 /// Events come by a router that a service mounts itself.
 const MOUNTED: &str = "mounted";
 const OFF: &str = "off";
+/// What a place in a header begins with.
+const HEADER: &str = "header:";
 
 section! {
     /// `[intake]`: events by HTTP, `POST /events`. See `docs/intake.md`.
@@ -23,13 +25,17 @@ section! {
         transactions_max: u16 = "4", in 1..=64;
         /// Bytes of a request's body.
         body_bytes_max: usize = "1MiB", in 1KiB..=64MiB;
+        /// Bytes of all bodies that arrive in this process, of which nobody knows who sends them. Where it is more, the
+        /// one that has been arriving for longest is answered 503.
+        arriving_bytes_max: usize = "64MiB", in 1MiB..=1GiB;
         /// Events of a request.
         events_max: usize = "1000", in 1..=10_000;
         /// Bytes of events that wait or run; above it requests are answered 503.
         queue_bytes_max: usize = "64MiB", in 1MiB..=1GiB;
-        /// Connections at once; more wait to be accepted.
+        /// Connections at once; for one more the one gives way that has asked nothing for longest, or reads nothing.
         connections_max: u16 = "1024", in 1..=65_535;
-        /// How long a head may take to arrive, a body, and then the answer; beyond that the answer is 503.
+        /// How long a head may take to arrive, a body, and then the answer; beyond that the answer is 503. So long a sender
+        /// may take to read it.
         request_timeout: Duration = "30s", in 100ms..=10m;
         /// Files with the secrets that requests are signed with (Standard Webhooks): `whsec_…`, one in a line; 8 at
         /// most. With them every request has to be signed by one of them. They are read again every 10 s.
@@ -39,6 +45,14 @@ section! {
         /// Where the aggregate's id is in the body of a webhook without the header `Aggregate-Id`: a JSON pointer, such
         /// as `/data/order_id`. Without it each webhook is an aggregate of its own.
         webhook_aggregate_id: Option<String>;
+        /// For senders with a form of their own, of `application/json`: where the event's id is, as a JSON pointer into
+        /// the body, such as `/id`, or as `header:Idempotency-Key`. A request that has one there is read by this map:
+        /// `intake.map_type` and `intake.map_payload` say the rest, `intake.webhook_aggregate_id` where the aggregate is.
+        map_id: Option<String>;
+        /// Where its type is, such as `/type` or `header:X-Event-Type`.
+        map_type: Option<String>;
+        /// Where its payload is, such as `/payload`; without it the payload is the body.
+        map_payload: Option<String>;
     }
 }
 
@@ -80,6 +94,7 @@ impl Intake {
                         with a secret, or listen on 127.0.0.1";
             found.push(Problem::doubt(&["intake.secret_files", "intake.listen"], text));
         }
+        found.extend(self.map_problem());
         if let Some(pointer) = &self.webhook_aggregate_id
             && (!pointer.starts_with('/') || pointer.parse::<outbox_core::Pointer>().is_err())
         {
@@ -90,5 +105,40 @@ impl Intake {
             found.push(Problem::fatal(&["intake.webhook_aggregate_id"], text));
         }
         found
+    }
+
+    /// What is wrong with the map of fields.
+    fn map_problem(&self) -> Option<Problem> {
+        let Self { map_id, map_type, map_payload, .. } = self;
+        let is_pointer = |text: &str| text.starts_with('/');
+        let is_place =
+            |text: &str| is_pointer(text) || text.len() > HEADER.len() && text.starts_with(HEADER);
+        let places = [("intake.map_id", map_id), ("intake.map_type", map_type)];
+        for (key, place) in places {
+            if let Some(place) = place.as_ref().filter(|place| !is_place(place)) {
+                let text = format!(
+                    "`{key}` is {place:?}; set a JSON pointer such as /id, or a header such as header:Idempotency-Key"
+                );
+                return Some(Problem::fatal(&[key], text));
+            }
+        }
+        if let Some(pointer) = map_payload.as_ref().filter(|pointer| !is_pointer(pointer)) {
+            let text =
+                format!("`intake.map_payload` is {pointer:?}; set a JSON pointer such as /payload");
+            return Some(Problem::fatal(&["intake.map_payload"], text));
+        }
+        let both =
+            map_id.is_some() == map_type.is_some() && (map_id.is_some() || map_payload.is_none());
+        if !both {
+            let text = "`intake.map_id` and `intake.map_type` belong together; set both, or neither of them and no \
+                        `intake.map_payload`";
+            return Some(Problem::fatal(&["intake.map_id", "intake.map_type"], text));
+        }
+        let unsigned = map_id.as_ref().is_some_and(|place| place.starts_with(HEADER));
+        (unsigned && !self.secret_files.is_empty()).then(|| {
+            let text = "`intake.map_id` is a header, which no signature is of: one signed body would be as many events as \
+                        somebody makes up ids for it; set a place in the body, or remove `intake.secret_files`";
+            Problem::fatal(&["intake.map_id", "intake.secret_files"], text)
+        })
     }
 }

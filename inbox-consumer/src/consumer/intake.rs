@@ -3,12 +3,13 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
+use inbox_engine::internal::Limits;
 use inbox_intake::{
     Intake,
-    internal::{IntakeSettings, QueueLimits, Secrets, WebhookRules, reader},
+    internal::{FieldMap, IntakeSettings, Place, QueueLimits, Secrets, WebhookRules, reader},
 };
 use inbox_kafka::internal::Excerpts;
-use inbox_runtime::internal::{Direct, DirectSettings, Trials, watch};
+use inbox_runtime::internal::{Direct, DirectSettings, Work, watch};
 use inbox_store::internal::port::{Lanes, Placement, Store};
 use outbox_core::TopicPartition;
 use tokio::{net::TcpListener, sync::Notify, task::JoinSet};
@@ -16,12 +17,17 @@ use tokio::{net::TcpListener, sync::Notify, task::JoinSet};
 use super::{
     BuildError, Consumer, Ended,
     identity::{INTAKE_TOPIC, owner},
+    limits::limits,
     unreadable,
 };
 use crate::{config::Problem, telemetry::Signal};
 
-/// How often how things are is told, where no loop of Kafka's events tells it.
-const PUBLISH_EVERY: Duration = Duration::from_secs(1);
+/// Releases of parked events at once, each on a connection: of so many lanes at most, and one after the other in each.
+const RELEASES_MAX: usize = 8;
+/// Parked queues of one look: as many as there may be lanes.
+const DUE_MAX: usize = 256;
+/// What it may take to end, beside what runs.
+const END_MAX: Duration = Duration::from_secs(2);
 
 impl<DB: Store> Consumer<DB> {
     /// What takes this consumer's events by HTTP, for a service that mounts [`Intake::router`] itself and runs
@@ -31,6 +37,12 @@ impl<DB: Store> Consumer<DB> {
     /// # Errors
     /// When its place in the database cannot be had, or its secrets cannot be read.
     pub async fn intake(&self) -> Result<Intake<DB>, BuildError> {
+        let opened = Intake::open(self.direct()?, self.intake_settings()?).await;
+        opened.map_err(BuildError::Database)
+    }
+
+    /// What settles its events, of which nothing is asked yet.
+    pub(super) fn direct(&self) -> Result<Direct<DB>, BuildError> {
         let config = &self.config;
         let bytes_max = config.events.event_bytes_max;
         let reader = reader(config.events.id_scope, bytes_max).map_err(|e| unreadable(&e))?;
@@ -41,9 +53,10 @@ impl<DB: Store> Consumer<DB> {
         };
         let owner = owner(config);
         let excerpts = Excerpts::of([reader.rules()], bytes_max);
-        let work = self.work_of((reader, excerpts), Trials::default(), owner.incarnation);
-        let direct = Direct::new(
-            Arc::new(work),
+        let work = self.work_of((reader, excerpts), owner.incarnation);
+        let releases_max = RELEASES_MAX.min(DB::WRITERS_MAX);
+        Ok(Direct::new(
+            Arc::new(Work { shared: true, ..work }),
             DirectSettings {
                 consumer: config.consumer.name.clone(),
                 // Any process may take its place.
@@ -51,10 +64,14 @@ impl<DB: Store> Consumer<DB> {
                 place: TopicPartition { topic: INTAKE_TOPIC.into(), partition: 0 },
                 lanes,
                 id_scope: config.events.id_scope,
+                limits: Limits {
+                    transactions_max: releases_max,
+                    due_max: DUE_MAX,
+                    ..limits::<DB>(config)
+                },
+                publishes: !config.reads_kafka(),
             },
-        );
-        let opened = Intake::open(direct, self.intake_settings()?).await;
-        opened.map_err(BuildError::Database)
+        ))
     }
 
     fn intake_settings(&self) -> Result<IntakeSettings, BuildError> {
@@ -68,6 +85,7 @@ impl<DB: Store> Consumer<DB> {
         })?;
         Ok(IntakeSettings {
             body_bytes_max: intake.body_bytes_max,
+            arriving_bytes_max: intake.arriving_bytes_max,
             events_max: intake.events_max,
             connections_max: intake.connections_max.into(),
             request_timeout: intake.request_timeout,
@@ -79,7 +97,10 @@ impl<DB: Store> Consumer<DB> {
             },
             secrets,
             signature_tolerance: intake.signature_tolerance,
-            webhook: WebhookRules { aggregate_id: intake.webhook_aggregate_id.clone() },
+            webhook: WebhookRules {
+                aggregate_id: intake.webhook_aggregate_id.clone(),
+                map: field_map(intake),
+            },
         })
     }
 
@@ -100,10 +121,13 @@ impl<DB: Store> Consumer<DB> {
                 return Ended::IntakeFailed(error);
             }
         };
+        let mut upkeep = JoinSet::new();
         if listener.is_some() {
-            let upkeep = intake.clone();
-            aside.spawn(async move { upkeep.run().await });
+            let intake = intake.clone();
+            upkeep.spawn(async move { intake.run().await });
         }
+        let (meters, drain_deadline) =
+            (Arc::clone(&self.meters), self.config.limits.drain_deadline);
         let shutdown = shutdown.shared();
         let kafka_ended = Notify::new();
         let ends = async {
@@ -127,19 +151,12 @@ impl<DB: Store> Consumer<DB> {
             tokio::join!(serve, kafka).1
         } else {
             self.keep_house(&mut aside);
-            let meters = Arc::clone(&self.meters);
-            let _watchdog = watch(Arc::clone(&meters));
-            let published = intake.clone();
-            aside.spawn(async move {
-                loop {
-                    published.publish();
-                    tokio::time::sleep(PUBLISH_EVERY).await;
-                }
-            });
+            let _watchdog = watch(Arc::clone(&self.meters));
             serve.await;
-            meters.end();
             Ended::Shutdown
         };
+        let _ = tokio::time::timeout(drain_deadline + END_MAX, upkeep.join_next()).await;
+        meters.end();
         intake.close().await;
         ended
     }
@@ -159,4 +176,13 @@ impl<DB: Store> Consumer<DB> {
             Err(error) => Err(format!("`intake.listen` {address} cannot be listened on: {error}")),
         }
     }
+}
+
+/// Where requests of a form of their senders' own have which part; the configuration was checked.
+fn field_map(intake: &crate::config::Intake) -> Option<FieldMap> {
+    Some(FieldMap {
+        id: Place::read(intake.map_id.as_deref()?)?,
+        event_type: Place::read(intake.map_type.as_deref()?)?,
+        payload: intake.map_payload.clone(),
+    })
 }

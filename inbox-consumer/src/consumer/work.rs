@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use inbox_kafka::internal::Excerpts;
-use inbox_runtime::internal::{Intake, ParkingRules, Sessions, Trials, Work, WorkState};
+use inbox_runtime::internal::{Intake, ParkingRules, Sessions, Work, WorkState};
 use inbox_store::internal::port::{ParkedLoad, StatementRegistry, Store, TxLimits};
 use outbox_core::Reader;
 use uuid::Uuid;
@@ -15,17 +15,14 @@ use super::{
 
 impl<DB: Store> Consumer<DB> {
     /// What transactions of Kafka's events share.
-    pub(super) fn work(mut self, incarnation: Uuid) -> Work<DB> {
-        let trials = std::mem::take(&mut self.trials);
-        let read = (self.reader.clone(), excerpts(&self.config));
-        self.work_of(read, trials, incarnation)
+    pub(super) fn work(&self, incarnation: Uuid) -> Work<DB> {
+        self.work_of((self.reader.clone(), excerpts(&self.config)), incarnation)
     }
 
     /// The same of events that are read in another way.
     pub(super) fn work_of(
         &self,
         (reader, excerpts): (Reader, Excerpts),
-        trials: Trials,
         incarnation: Uuid,
     ) -> Work<DB> {
         let config = &self.config;
@@ -58,8 +55,9 @@ impl<DB: Store> Consumer<DB> {
             },
             meters,
             incarnation,
-            trials,
-            state: WorkState::default(),
+            trials: Arc::clone(&self.trials),
+            shared: false,
+            state: WorkState::beside(&self.aside),
         }
     }
 }

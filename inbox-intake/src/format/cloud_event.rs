@@ -8,7 +8,7 @@ use bytes::Bytes;
 use outbox_core::internal::reads_spec_version;
 use serde_json::value::RawValue;
 
-use super::{BadInput, Drafts, decoded, draft::Draft, scalar::Scalar, text};
+use super::{BadInput, Drafts, decoded, draft::Draft, names::PartNames, scalar::Scalar, text};
 
 /// What says what the data is, of a record as of a request.
 const CONTENT_TYPE: &str = "content-type";
@@ -87,6 +87,7 @@ fn draft(
     let event_type = required("type")?;
     let subject = take("subject")?;
     Ok(Draft {
+        names: PartNames::CLOUD_EVENT,
         id,
         source: Some(source),
         event_type,

@@ -6,6 +6,8 @@ use outbox_core::{
     header_names as names,
 };
 
+use super::names::PartNames;
+
 /// What an id that is no UUID is unique within: the source of a `CloudEvent`.
 const EVENT_SOURCE: &str = "event_source";
 
@@ -20,8 +22,10 @@ pub(crate) fn reader(id_scope: IdScope, bytes_max: usize) -> Result<Reader, Rule
 }
 
 /// The parts of an event, as its sender wrote them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Draft {
+    /// What its sender calls them.
+    pub(super) names: PartNames,
     pub(super) id: String,
     pub(super) source: Option<String>,
     pub(super) event_type: String,
@@ -41,6 +45,27 @@ pub(super) struct Draft {
 }
 
 impl Draft {
+    /// Without any.
+    pub(super) fn of(names: PartNames) -> Self {
+        Self {
+            names,
+            id: String::new(),
+            source: None,
+            event_type: String::new(),
+            aggregate_type: None,
+            aggregate_id: None,
+            aggregate_version: None,
+            occurred_at: None,
+            schema_version: None,
+            correlation_id: None,
+            causation_id: None,
+            traceparent: None,
+            tracestate: None,
+            headers: Vec::new(),
+            payload: None,
+        }
+    }
+
     /// The record. An event without an aggregate is one of its own, named by its id: copies of it have the same.
     pub(super) fn record(self, now_ms: i64) -> Record {
         let key = self.aggregate_id.filter(|id| !id.is_empty());

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::value::RawValue;
 
-use super::{BadInput, Drafts, draft::Draft, scalar::Scalar};
+use super::{BadInput, Drafts, draft::Draft, names::PartNames, scalar::Scalar};
 
 /// The names are those of the headers of records.
 #[derive(Deserialize)]
@@ -96,6 +96,7 @@ fn draft(envelope: Envelope) -> Result<Draft, BadInput> {
     });
     let text = |whole: Option<Whole>| whole.map(|whole| whole.0);
     Ok(Draft {
+        names: PartNames::ENVELOPE,
         id: envelope.event_id,
         source: None,
         event_type: envelope.event_type,

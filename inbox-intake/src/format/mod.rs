@@ -4,6 +4,7 @@
 //! |---|---|
 //! | JSON envelope, or a list of them | `Content-Type: application/json`, or [`ENVELOPE`] |
 //! | `CloudEvent` | `Content-Type: application/cloudevents+json`; `…-batch+json` for a list; headers `ce-…` (binary) |
+//! | a form of its sender's | an id where the configuration's map says |
 //! | Standard Webhook | the header `webhook-id` or `svix-id`, with any other content type |
 //!
 //! One story: its files know each other.
@@ -11,6 +12,8 @@
 mod cloud_event;
 mod draft;
 mod envelope;
+mod mapped;
+mod names;
 mod percent;
 mod scalar;
 mod webhook;
@@ -22,6 +25,8 @@ use outbox_core::Record;
 use crate::webhook_headers::WebhookHeaders;
 
 pub(crate) use draft::reader;
+pub use mapped::{FieldMap, Place};
+pub(crate) use names::PartNames;
 
 /// What says that a body is our envelope where `webhook-id` says otherwise.
 pub(crate) const ENVELOPE: &str = "application/vnd.inbox.events+json";
@@ -53,6 +58,8 @@ impl BadInput {
 #[derive(Debug)]
 pub(crate) struct Events {
     pub(crate) records: Vec<Record>,
+    /// What their sender calls their parts: all alike.
+    pub(crate) names: PartNames,
     /// The body was a list, and so is the answer.
     pub(crate) is_list: bool,
 }
@@ -63,6 +70,8 @@ pub struct WebhookRules {
     /// A JSON pointer to the aggregate's id in the body, such as `/data/order_id`. Without it, and without a header
     /// `Aggregate-Id`, each webhook is an aggregate of its own.
     pub aggregate_id: Option<String>,
+    /// Where the parts are of requests in a form of their senders' own.
+    pub map: Option<FieldMap>,
 }
 
 /// Reads the events of a request that came at a time, in milliseconds since 1970.
@@ -73,6 +82,12 @@ pub(crate) fn read(
     now_ms: i64,
 ) -> Result<Events, BadInput> {
     let media = media(headers)?;
+    if matches!(media.as_str(), "application/json" | "")
+        && !has_attributes(headers)
+        && let Some(draft) = mapped::read(headers, body, rules)?
+    {
+        return Ok(one(draft, now_ms));
+    }
     let drafts = match media.as_str() {
         STRUCTURED => return Ok(one(cloud_event::structured(body)?, now_ms)),
         BATCH => cloud_event::batch(body)?,
@@ -93,8 +108,9 @@ pub(crate) fn read(
         }
     };
     let is_list = drafts.is_list;
+    let names = drafts.all.first().map_or(PartNames::ENVELOPE, |draft| draft.names.clone());
     let records = drafts.all.into_iter().map(|draft| draft.record(now_ms)).collect();
-    Ok(Events { records, is_list })
+    Ok(Events { records, names, is_list })
 }
 
 /// Whether a request would be read as a `CloudEvent` whose attributes are headers.
@@ -120,7 +136,8 @@ struct Drafts {
 }
 
 fn one(draft: draft::Draft, now_ms: i64) -> Events {
-    Events { records: vec![draft.record(now_ms)], is_list: false }
+    let names = draft.names.clone();
+    Events { records: vec![draft.record(now_ms)], names, is_list: false }
 }
 
 /// A header as text.

@@ -4,7 +4,9 @@ use axum::http::HeaderMap;
 use bytes::Bytes;
 use outbox_core::Pointer;
 
-use super::{BadInput, WebhookRules, decoded, draft::Draft, scalar::Scalar, text};
+use super::{
+    BadInput, ENVELOPE, WebhookRules, decoded, draft::Draft, names::PartNames, scalar::Scalar, text,
+};
 use crate::webhook_headers::WebhookHeaders;
 
 /// Reads a webhook.
@@ -25,28 +27,38 @@ pub(super) fn read(
     let pointers = [Some("/type"), Some("/timestamp"), pointer];
     let [in_type, in_timestamp, in_aggregate] =
         if looks { find(body, pointers)? } else { [const { None }; 3] };
+    let mut names = PartNames { id: named.into(), ..PartNames::WEBHOOK };
     let event_type = match event_type {
         Some(event_type) => event_type,
-        None => in_type.and_then(Scalar::text).ok_or_else(|| {
-            BadInput::new("neither the header `Event-Type` nor `type` in the body says what it is")
-        })?,
+        None => {
+            names.event_type = "type".into();
+            in_type.and_then(Scalar::text).ok_or_else(|| untyped(body, named))?
+        }
     };
     let aggregate_id = match pointer {
-        Some(pointer) => Some(in_aggregate.and_then(Scalar::whole).ok_or_else(|| {
-            BadInput::new(format!(
-                "the body has no text or whole number of 64 bits at `{pointer}`, the aggregate's id"
-            ))
-        })?),
+        Some(pointer) => {
+            names.aggregate_id = pointer.to_owned().into();
+            Some(in_aggregate.and_then(Scalar::whole).ok_or_else(|| {
+                BadInput::new(format!(
+                    "the body has no text or whole number of 64 bits at `{pointer}`, the aggregate's id"
+                ))
+            })?)
+        }
         None => aggregate_id,
     };
+    let occurred_at = occurred_at.or_else(|| {
+        names.occurred_at = "timestamp".into();
+        in_timestamp?.text().map(time)
+    });
     Ok(Draft {
+        names,
         id,
         source: None,
         event_type,
         aggregate_type: header("aggregate-type")?,
         aggregate_id,
         aggregate_version: header("aggregate-version")?,
-        occurred_at: occurred_at.or_else(|| in_timestamp?.text().map(time)),
+        occurred_at,
         schema_version: header("schema-version")?,
         correlation_id: header("correlation-id")?,
         causation_id: header("causation-id")?,
@@ -62,6 +74,18 @@ pub(super) fn read(
 fn time(text: String) -> String {
     let seconds = text.parse().is_ok_and(|number: i64| (1..100_000_000_000).contains(&number));
     if seconds { format!("{text}000") } else { text }
+}
+
+/// What a webhook without a type is told: it may be an envelope that lacks its content type.
+fn untyped(body: &Bytes, named: &str) -> BadInput {
+    let ids = find(body, [Some("/event_id"), Some("/0/event_id"), None]);
+    if ids.is_ok_and(|ids| ids.iter().any(Option::is_some)) {
+        return BadInput::new(format!(
+            "a request with `{named}` is read as a webhook, and its body is an envelope: send it with `Content-Type: \
+             {ENVELOPE}`"
+        ));
+    }
+    BadInput::new("neither the header `Event-Type` nor `type` in the body says what it is")
 }
 
 /// What is behind pointers into the body, of which nothing else is built.
@@ -108,10 +132,26 @@ mod tests {
         }
     }
 
+    /// Whoever signs an envelope has `webhook-id`, too.
+    #[test]
+    fn a_signed_envelope_is_told_its_content_type() {
+        let headers: HeaderMap = [("webhook-id", "m-1"), ("content-type", "application/json")]
+            .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()))
+            .into_iter()
+            .collect();
+        let one = r#"{"event_id":"1","event_type":"Paid","payload":1}"#;
+        for body in [one.to_owned(), format!("[{one}]")] {
+            let read = super::super::read(&headers, &body.into(), &WebhookRules::default(), 0);
+            let error = read.unwrap_err().error;
+            assert!(error.contains(ENVELOPE), "{error}");
+        }
+    }
+
     /// A number that is rounded would be another aggregate.
     #[test]
     fn an_aggregate_is_a_text_or_a_whole_number() {
-        let rules = WebhookRules { aggregate_id: Some("/data/id".into()) };
+        let rules =
+            WebhookRules { aggregate_id: Some("/data/id".into()), ..WebhookRules::default() };
         let headers: HeaderMap = [
             ("webhook-id".parse().unwrap(), "m-1".parse().unwrap()),
             ("event-type".parse().unwrap(), "Paid".parse().unwrap()),

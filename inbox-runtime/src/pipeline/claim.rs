@@ -175,7 +175,7 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         let remapped = item.offset.0 < self.batch.remapped_below.0;
         // Its lanes were let go with a torn transaction, and another one may have moved them past it since; a partition
         // that was retired meanwhile leaves its number in the row.
-        let torn = self.direct && item.suspect && !found.parked;
+        let torn = self.torn_before.contains(&item.id) && !found.parked;
         if (torn || (own && !passed)) && !remapped && Rule::TornCheck.on() {
             let error = "its inbox row is there, but its lane was never moved: a handler ended the \
                          transaction; check by hand whether the effect is there";

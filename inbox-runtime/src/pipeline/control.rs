@@ -22,6 +22,7 @@ use outbox_core::{IdScope, TopicPartition, internal::CommitMark};
 use tokio::sync::Semaphore;
 
 use super::{
+    direct::Direct,
     grouped::{DueQuery, GROUP_MAX},
     pending_notes::PendingNotes,
     sessions::Sessions,
@@ -46,6 +47,8 @@ pub struct Control<DB: Owners> {
     group_max: AtomicUsize,
     broker: Arc<dyn Broker>,
     identity: Identity,
+    /// What is asked instead where the partition is other processes', too.
+    shared: Option<Arc<Direct<DB>>>,
 }
 
 impl<DB: Owners> fmt::Debug for Control<DB> {
@@ -83,7 +86,29 @@ impl<DB: Owners> Control<DB> {
             group_max: AtomicUsize::new(GROUP_MAX),
             broker,
             identity,
+            shared: None,
         }
+    }
+
+    /// For the partition of an intake, which is other processes', too.
+    pub(super) fn of_intake(direct: Arc<Direct<DB>>, broker: Arc<dyn Broker>) -> Self {
+        let (settings, identity) = direct.identity();
+        Self { shared: Some(direct), ..Self::new(settings, broker, identity) }
+    }
+
+    /// Whether its partition is other processes', too: it has no log, and nobody is told that it comes and goes.
+    pub(super) fn is_shared(&self) -> bool {
+        self.shared.is_some()
+    }
+
+    /// Whether nothing more is taken into it, though what was taken is not settled yet.
+    pub(super) fn is_ending(&self) -> bool {
+        self.shared.as_ref().is_some_and(|direct| direct.is_ending())
+    }
+
+    /// Whether how its partitions are is told here.
+    pub(super) fn publishes(&self) -> bool {
+        self.shared.as_ref().is_none_or(|direct| direct.publishes())
     }
 
     /// Asks Kafka where the group and the log stand, then takes the partition over in the database.
@@ -92,6 +117,10 @@ impl<DB: Owners> Control<DB> {
         place: TopicPartition,
         held: Option<Box<Held>>,
     ) -> Result<Taken, TakeOverFault> {
+        if let Some(direct) = &self.shared {
+            let _permit = self.permits.acquire().await;
+            return direct.take_over().await;
+        }
         let request = self.request(place, held).await?;
         let _permit = self.permits.acquire().await;
         let mut conn = self.sessions.take().await.map_err(|error| match error {
@@ -181,6 +210,9 @@ impl<DB: Owners> Control<DB> {
     pub(super) async fn write_watermark(&self, scope: Scope, write: &WatermarkWrite) -> Written {
         let change = watermark_move(write);
         let _permit = self.permits.acquire().await;
+        if let Some(direct) = &self.shared {
+            return direct.settle_lanes(scope).await;
+        }
         let mut conn = match self.sessions.take().await {
             Ok(conn) => conn,
             Err(error) => return Written::Outage(error.to_string()),

@@ -177,9 +177,13 @@ impl<DB: Owners> Driver<DB> {
                     let now = self.now();
                     self.engine.handle_permits(permits, now);
                 }
+                () = self.work.state.woken.notified() => {
+                    let now = self.now();
+                    self.engine.handle_woken(now);
+                }
                 () = &mut shutdown, if !self.ending => {
                     (self.ending, self.untold) = (true, true);
-                    Signal::ShutdownBegun.emit();
+                    self.tell_unless_shared(Signal::ShutdownBegun);
                     let now = self.now();
                     self.engine.handle_shutdown(now);
                 }
@@ -209,8 +213,10 @@ impl<DB: Owners> Driver<DB> {
             }
             BrokerEvent::Assigned(places) => {
                 let ids = self.fresh_ids(&places);
-                self.meters.counters.assigned.add(places.len() as u64);
-                Signal::Assigned { partitions: places.len() }.emit();
+                if !self.control.is_shared() {
+                    self.meters.counters.assigned.add(places.len() as u64);
+                }
+                self.tell_unless_shared(Signal::Assigned { partitions: places.len() });
                 self.engine.handle_assigned(&ids, now);
             }
             BrokerEvent::Fatal(error) => self.end = Some(DriverEnd::Fatal(error)),
@@ -346,11 +352,12 @@ impl<DB: Owners> Driver<DB> {
         taken: Result<Taken, TakeOverFault>,
         now: Time,
     ) {
+        let told = !self.control.is_shared();
         // It may have been let go of meanwhile.
         let Some(tracked) = self.partitions.get_mut(&id) else { return };
         let taken = taken.map(|taken| {
             let ownership = taken.ownership.clone();
-            tracked.unlogged = Some((Instant::now(), ownership.watermark.0));
+            tracked.unlogged = told.then(|| (Instant::now(), ownership.watermark.0));
             // An answer that was overtaken by that of a later take-over says nothing any more.
             if tracked.taken.as_ref().is_none_or(|(latest, _)| *latest <= generation) {
                 tracked.taken = Some((generation, taken));
@@ -388,13 +395,5 @@ impl<DB: Owners> Driver<DB> {
 
     pub(super) fn place(&self, id: PartitionId) -> Option<TopicPartition> {
         self.partitions.get(&id).map(|tracked| tracked.place.clone())
-    }
-
-    /// Forgets what the engine has let go of: each assignment brings new numbers.
-    pub(super) fn forget_gone(&mut self) {
-        let engine = &self.engine;
-        self.partitions.retain(|id, _| engine.has(*id));
-        self.ids.retain(|_, id| engine.has(*id));
-        self.heads.retain(|id| engine.has(id));
     }
 }

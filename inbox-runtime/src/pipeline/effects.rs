@@ -179,7 +179,7 @@ impl<DB: Owners> Driver<DB> {
 
     fn let_go(&mut self, ids: &[PartitionId]) {
         let places: Vec<_> = ids.iter().filter_map(|id| self.place(*id)).collect();
-        Signal::LetGo { partitions: places.len() }.emit();
+        self.tell_unless_shared(Signal::LetGo { partitions: places.len() });
         let scopes: Vec<Scope> = ids.iter().filter_map(|id| self.scope(*id)).collect();
         if !scopes.is_empty() {
             let control = Arc::clone(&self.control);
@@ -226,6 +226,13 @@ impl<DB: Owners> Driver<DB> {
         self.partitions.get(&id)?.taken.as_ref().map(|(_, taken)| taken.scope)
     }
 
+    /// Nobody is told how the partition of an intake comes and goes.
+    pub(super) fn tell_unless_shared(&self, signal: Signal) {
+        if !self.control.is_shared() {
+            signal.emit();
+        }
+    }
+
     /// Tells what a transaction did.
     pub(super) fn tell(
         &mut self,
@@ -262,6 +269,8 @@ impl<DB: Owners> Driver<DB> {
 
     pub(super) fn count_commit(&mut self, result: &Result<Vec<TopicPartition>, String>) {
         match result {
+            // There is no group that would remember it.
+            _ if self.control.is_shared() => {}
             Ok(refused) => {
                 self.committed_at = Some(Instant::now());
                 self.outages.note_answer(Instant::now());

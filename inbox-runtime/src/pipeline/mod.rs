@@ -43,6 +43,7 @@ pub(crate) mod transaction;
 pub(crate) mod trial;
 mod versions;
 mod watch;
+pub(crate) mod work_state;
 
 use std::sync::Arc;
 

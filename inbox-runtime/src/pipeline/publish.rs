@@ -49,13 +49,21 @@ impl<DB: Owners> Driver<DB> {
                     self.control.tell(Note::HeldLanes, taken.scope, text);
                 }
             }
-            let reading = reading(tracked, snapshot, &health);
+            let reading = if self.control.is_shared() {
+                let standstill = snapshot.standstill.as_ref().map(reason);
+                PartitionReading::of_intake(&tracked.place, standstill)
+            } else {
+                reading(tracked, snapshot, &health)
+            };
             partitions.push(PartitionReading { oldest, held, ..reading });
+        }
+        if !self.control.publishes() {
+            return;
         }
         self.meters.publish(Live {
             partitions: partitions.into(),
             at: Some(Instant::now()),
-            ending: self.ending,
+            ending: self.ending || self.control.is_ending(),
             ended: false,
             joined: health.joined,
             topics_missing: health.topics_missing(Instant::now()).into(),
@@ -68,6 +76,14 @@ impl<DB: Owners> Driver<DB> {
             connections_idle: self.work.sessions.idle_count() as u64,
             transactions_limit: self.engine.permits().min(DB::WRITERS_MAX) as u64,
         });
+    }
+
+    /// Forgets what the engine has let go of: each assignment brings new numbers.
+    pub(super) fn forget_gone(&mut self) {
+        let engine = &self.engine;
+        self.partitions.retain(|id, _| engine.has(*id));
+        self.ids.retain(|_, id| engine.has(*id));
+        self.heads.retain(|id| engine.has(id));
     }
 
     /// Take-overs in one line: those of an assignment end one after the other.

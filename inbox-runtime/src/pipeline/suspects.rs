@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use futures::future::Either;
 use inbox_engine::internal::{
     Batch, BatchOutcome, Doom, Item, Offset, ParkReason, Rule, TransactionFault,
 };
-use inbox_store::internal::port::{Scope, Suspect, Transactions};
+use inbox_store::internal::port::{IntakePartition, Scope, Suspect, Transactions};
+use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
 
 use super::{Delivered, Delivery, transaction::Work};
 
@@ -14,6 +16,9 @@ use super::{Delivered, Delivery, transaction::Work};
 /// that ends the process together with that of the trial. Kills at random meet one event three times in a row too
 /// easily: it is the first thing that each process runs.
 const DEATHS_MAX: u32 = 5;
+
+/// Nothing runs beside a transaction, or others do.
+pub(super) type Admission<'w> = Either<RwLockWriteGuard<'w, ()>, RwLockReadGuard<'w, ()>>;
 
 /// What is known of an event before it is run: a person wants it parked, or processes have ended with it. Suspects are
 /// in the order of offsets.
@@ -44,47 +49,55 @@ impl<DB: Transactions> Work<DB> {
         scope: Scope,
         batch: &Batch<Arc<Delivery>>,
     ) -> BatchOutcome {
-        // What a codec fetches it may read in this process, which may end with it: after an unclean end that is written
-        // down as well, and a suspect is tried before. Neither keeps others: a registry may be slow.
-        let fetches = !self.is_prepared(&batch.items);
-        let suspect = batch.items.iter().any(Item::is_suspect);
-        if fetches && batch.marked {
-            if let Err(error) = self.mark(scope, batch, true).await {
-                return BatchOutcome::Fault(TransactionFault::Unreached(error));
-            }
-            if let Some(outcome) = self.try_suspect(scope, batch).await {
-                return outcome;
-            }
+        match self.admit(scope, batch).await {
+            Ok(_admission) => self.run(scope, batch).await,
+            Err(outcome) => outcome,
         }
-        if let Err(fault) = self.prepare(&batch.items).await {
-            return BatchOutcome::Fault(fault);
-        }
-        if !batch.marked {
-            let _beside_others = self.state.aside.read().await;
-            return self.run(scope, batch).await;
-        }
-        if suspect {
-            let (_alone, _beside_others);
-            if Rule::SuspectRunsAlone.on() {
-                _alone = self.state.aside.write().await;
-            } else {
-                _beside_others = self.state.aside.read().await;
-            }
-            if !fetches && let Some(outcome) = self.try_suspect(scope, batch).await {
-                return outcome;
-            }
-            return self.run_marked(scope, batch).await;
-        }
-        let _beside_others = self.state.aside.read().await;
-        self.run_marked(scope, batch).await
     }
 
-    /// The same, written down before: whoever comes after this process knows what it ran.
-    async fn run_marked(&self, scope: Scope, batch: &Batch<Arc<Delivery>>) -> BatchOutcome {
-        match self.mark(scope, batch, true).await {
-            Ok(()) => self.run(scope, batch).await,
-            Err(error) => BatchOutcome::Fault(TransactionFault::Unreached(error)),
+    /// What a transaction waits for before it begins, and holds until it ends: those that run beside it, or all of them
+    /// where a process has ended with its event. That one is tried before. What is marked is written down: whoever comes
+    /// after this process knows what it ran.
+    pub(super) async fn admit(
+        &self,
+        scope: Scope,
+        batch: &Batch<Arc<Delivery>>,
+    ) -> Result<Admission<'_>, BatchOutcome> {
+        let suspect = batch.marked && batch.items.iter().any(Item::is_suspect);
+        // What a codec fetches it may read in this process, which may end with it: after an unclean end that is written
+        // down as well, and a suspect is tried before. Neither keeps others: a registry may be slow.
+        let fetches = batch.marked && !self.is_prepared(&batch.items);
+        if fetches {
+            self.write_down(scope, batch).await?;
+            if suspect && let Some(outcome) = self.try_suspect(scope, batch).await {
+                return Err(outcome);
+            }
         }
+        self.prepare(&batch.items).await.map_err(BatchOutcome::Fault)?;
+        let admission = if suspect && Rule::SuspectRunsAlone.on() {
+            Either::Left(self.state.aside.write().await)
+        } else {
+            Either::Right(self.state.aside.read().await)
+        };
+        if suspect
+            && !fetches
+            && let Some(outcome) = self.try_suspect(scope, batch).await
+        {
+            return Err(outcome);
+        }
+        if batch.marked {
+            self.write_down(scope, batch).await?;
+        }
+        Ok(admission)
+    }
+
+    async fn write_down(
+        &self,
+        scope: Scope,
+        batch: &Batch<Arc<Delivery>>,
+    ) -> Result<(), BatchOutcome> {
+        let marked = self.mark(scope, batch, true).await;
+        marked.map_err(|error| BatchOutcome::Fault(TransactionFault::Unreached(error)))
     }
 
     /// What was written down is forgotten, however it ended. A failure to do so costs a trial, no more.
@@ -101,7 +114,10 @@ impl<DB: Transactions> Work<DB> {
         runs: bool,
     ) -> Result<(), String> {
         let run = batch.items.iter().filter(|item| item.doomed.is_none());
-        let offsets: Vec<Offset> = run.map(|item| item.offset).collect();
+        let place = |item: &Delivered| {
+            if self.shared { IntakePartition::place_of(&item.id) } else { item.offset }
+        };
+        let offsets: Vec<Offset> = run.map(place).collect();
         let mut conn = self.sessions.take().await.map_err(|error| error.to_string())?;
         let marked = if runs {
             DB::suspect(&mut conn, &scope, self.incarnation, &offsets).await

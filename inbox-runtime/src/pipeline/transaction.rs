@@ -14,24 +14,21 @@ use inbox_engine::internal::{
 };
 use inbox_handler::internal::{DecodedPayloads, RouteTable};
 use inbox_store::internal::port::{Scope, StatementRegistry, StoreFault, Transactions, TxLimits};
-use tokio::sync::{RwLock, oneshot};
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::{
     Delivery,
-    aggregate_keys::AggregateKeys,
-    concurrency::ConcurrencyLimiter,
     disposition::Disposition,
     fault_point,
     handling::run_event,
     intake::{IGNORED, Intake},
-    known_versions::KnownVersions,
     overlap::overlap,
     parking::ParkingRules,
-    recent_copies::RecentCopies,
     sessions::{Session, Sessions},
     trial::Trials,
     versions::Versions,
+    work_state::WorkState,
 };
 use crate::telemetry::meters::Meters;
 
@@ -59,25 +56,11 @@ pub struct Work<DB: Transactions> {
     /// Random per process.
     pub incarnation: Uuid,
     /// Where an event is tried that a process may have ended with.
-    pub trials: Trials,
+    pub trials: Arc<Trials>,
+    /// Its lanes are other processes', too: each transaction locks those that it moves.
+    pub shared: bool,
     /// What transactions change for each other.
     pub state: WorkState,
-}
-
-/// What transactions change for each other.
-#[derive(Debug, Default)]
-pub struct WorkState {
-    /// How long BEGIN takes, and what follows from that.
-    pub(super) concurrency: ConcurrencyLimiter,
-    /// Held by each transaction, and by itself by one of an event that a process has ended with.
-    pub(super) aside: RwLock<()>,
-    /// Versions that they have written.
-    pub(super) known_versions: KnownVersions,
-    pub(super) aggregate_keys: AggregateKeys,
-    pub(super) recent_copies: RecentCopies,
-    /// The crash that a test asked for.
-    #[cfg(feature = "testing")]
-    pub crash: super::crash::Crash,
 }
 
 /// How a transaction ends early, and what becomes of its connection.
@@ -120,6 +103,8 @@ pub(super) struct Transaction<'a, DB: Transactions> {
     pub(super) handled: bool,
     /// Of events that somebody waits for, and of which nothing is read twice.
     pub(super) direct: bool,
+    /// The ids of such events whose rows a torn transaction has left.
+    pub(super) torn_before: &'a [[u8; 16]],
     /// The ids among its copies that are parked.
     pub(super) parked_copies: Vec<[u8; 16]>,
     /// Who wants to know that nothing is left but COMMIT.
@@ -232,6 +217,7 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
             torn: false,
             handled: false,
             direct: false,
+            torn_before: &[],
             parked_copies: Vec::new(),
             committing: None,
         }

@@ -29,6 +29,8 @@ const FETCH: &str = "inbox-trial: fetch";
 const BEGIN: &str = "inbox-trial: begin";
 /// The handler has come back.
 const END: &str = "inbox-trial: end";
+/// The database was away, so nobody knows.
+const OUTAGE: &str = "inbox-trial: outage";
 /// There was nothing to call, or what calls it lacks a transaction or a schema. The event is run for good then, which
 /// counts the processes that end with it.
 const NOTHING: &str = "inbox-trial: nothing";
@@ -59,6 +61,8 @@ enum TrialResult {
     Lives,
     /// The process ended with it: how.
     Dies(String),
+    /// The database was away.
+    Outage,
     /// Nobody could try.
     Unknown,
 }
@@ -94,7 +98,8 @@ impl Process {
     /// The next word that it says; `None` when it has ended.
     async fn word(&mut self) -> Option<&'static str> {
         while let Ok(Some(line)) = self.lines.next_line().await {
-            let word = [READY, FETCH, BEGIN, END, NOTHING].into_iter().find(|word| *word == line);
+            let words = [READY, FETCH, BEGIN, END, OUTAGE, NOTHING];
+            let word = words.into_iter().find(|word| *word == line);
             if word.is_some() {
                 return word;
             }
@@ -122,6 +127,7 @@ impl Process {
             _ => return TrialResult::Unknown,
         }
         match tokio::time::timeout(time, self.word()).await {
+            Ok(Some(OUTAGE)) => TrialResult::Outage,
             Ok(Some(_)) => TrialResult::Lives,
             Ok(None) => self.dies().await,
             Err(_) => TrialResult::Dies(format!("it did not come back within {time:?}")),
@@ -172,8 +178,16 @@ impl<DB: Transactions> Work<DB> {
             if let Some((scope, batch)) = written {
                 self.mark(scope, batch, true).await?;
             }
-            match process.run(document, self.attempt_deadline + MARGIN).await {
+            // Its statements have the deadlines of this process; what meets them comes back, and says so.
+            let time = self.attempt_deadline.max(self.limits.statement_timeout) + MARGIN;
+            match process.run(document, time).await {
                 TrialResult::Unknown => {}
+                TrialResult::Outage => {
+                    *kept = Some(process);
+                    return Err("the database was away during the trial of an event that a process may have ended \
+                                with; it is tried again"
+                        .into());
+                }
                 TrialResult::Lives => {
                     *kept = Some(process);
                     return Ok(None);
@@ -201,19 +215,24 @@ mod child {
         Batch, BatchOutcome, Epoch, Generation, Lane, LaneMove, LeaderEpoch, Mode, NextOffset,
         Offset, PartitionId, TransactionFault,
     };
-    use inbox_store::internal::port::{Scope, Transactions};
+    use inbox_store::internal::port::{Owners, Scope, Transactions, deadline};
     use tokio::{sync::mpsc, time::timeout};
 
-    use super::{BEGIN, END, FETCH, IDLE_MAX, NOTHING, READY};
+    use super::{BEGIN, END, FETCH, IDLE_MAX, NOTHING, OUTAGE, READY};
     use crate::pipeline::{
-        Delivered, Delivery, document,
+        Delivered, Delivery,
+        direct::Direct,
+        document,
         transaction::{EarlyEnd, Transaction, Work},
     };
 
     impl<DB: Transactions> Work<DB> {
         /// Runs events that are given as lines of standard input, one at a time, and takes back what they did;
-        /// until there are no more.
-        pub async fn try_events(&self) -> io::Result<()> {
+        /// until there are no more. `direct`: those by another way.
+        pub async fn try_events(&self, direct: Option<&Direct<DB>>) -> io::Result<()>
+        where
+            DB: Owners,
+        {
             let (sender, mut lines) = mpsc::channel(1);
             std::thread::Builder::new().name("inbox-trial".into()).spawn(move || {
                 for line in io::stdin().lines().map_while(Result::ok) {
@@ -224,13 +243,17 @@ mod child {
             })?;
             say(READY)?;
             while let Ok(Some(line)) = timeout(IDLE_MAX, lines.recv()).await {
-                let word = match self.event(&line) {
-                    Some(item) => self.try_event(item).await?,
-                    None => NOTHING,
-                };
-                say(word)?;
+                let place = document::place(&line);
+                let direct = direct.zip(place.as_ref());
+                let work = direct.and_then(|(direct, (place, _))| direct.tries(place));
+                say(work.unwrap_or(self).try_line(&line).await?)?;
             }
             Ok(())
+        }
+
+        async fn try_line(&self, line: &str) -> io::Result<&'static str> {
+            let Some(item) = self.event(line) else { return Ok(NOTHING) };
+            deadline::with::<DB, _>(&self.limits, self.try_event(item)).await
         }
 
         async fn try_event(&self, item: Delivered) -> io::Result<&'static str> {
@@ -244,12 +267,19 @@ mod child {
             let scope = Scope { consumer_ref: 0, partition_ref: 0, epoch: Epoch(0) };
             let mut transaction = Transaction::new(self, scope, &batch, &mut conn);
             // Whether it fails says nothing here.
-            drop(transaction.handle_single(0).await);
-            let taken_back = EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Conflict(
-                String::new(),
-            )));
-            drop(self.end::<()>(conn, Err(taken_back)).await);
-            Ok(END)
+            let taken_back = match transaction.handle_single(0).await {
+                Err(end) => end,
+                Ok(_) => EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Conflict(
+                    String::new(),
+                ))),
+            };
+            let ended: Result<(), _> = self.end(conn, Err(taken_back)).await;
+            Ok(match ended {
+                Err(BatchOutcome::Fault(
+                    TransactionFault::Outage(_) | TransactionFault::Unreached(_),
+                )) => OUTAGE,
+                _ => END,
+            })
         }
 
         /// The event of a line; `None` when there is no handler to run.

@@ -1,10 +1,11 @@
 //! The partition of an intake, and its lanes.
 
 use inbox_engine::internal::{Epoch, Lane, Offset};
+use uuid::Uuid;
 
-use super::{Columns, SqlClient, values};
+use super::{Columns, suspects, suspects::SuspectSql, values};
 use crate::{
-    port::{IntakePartition, Intakes, LockedLane, TakeOver, TakeOverError},
+    port::{IntakePartition, Intakes, LockedLane, Owner, Suspect, TakeOver, TakeOverError},
     shared::{lane, unexpected},
     takeover,
 };
@@ -15,12 +16,12 @@ pub(crate) struct IntakeTexts {
     pub(crate) partition: &'static str,
     /// 1 partition, 2 lanes. In ascending order.
     pub(crate) lock: &'static str,
-    /// 1 partition, 2 owner.
+    /// 1 partition, 2 owner, 3 process.
     pub(crate) settle: &'static str,
 }
 
 /// A database with intakes.
-pub(crate) trait IntakeSql: SqlClient {
+pub(crate) trait IntakeSql: SuspectSql {
     fn intake() -> &'static IntakeTexts;
 }
 
@@ -48,10 +49,30 @@ impl<DB: IntakeSql> Intakes for DB {
     async fn settle_lanes(
         conn: &mut DB::Connection,
         partition_ref: i64,
-        owner: &str,
+        owner: &Owner,
     ) -> Result<(), sqlx::Error> {
         DB::begin_own(conn).await?;
-        let done = DB::execute(conn, DB::intake().settle, values![partition_ref, owner]).await;
+        let values = values![partition_ref, owner.name.as_str(), owner.incarnation];
+        let done = DB::execute(conn, DB::intake().settle, values).await;
+        DB::end_own(conn, done.map(drop)).await
+    }
+
+    async fn unfinished(
+        conn: &mut DB::Connection,
+        partition_ref: i64,
+        incarnation: Uuid,
+    ) -> Result<Vec<Suspect>, sqlx::Error> {
+        let left = suspects::all::<DB>(conn, partition_ref).await?;
+        let left = left.into_iter().filter_map(|row| takeover::suspect(row, i64::MIN, incarnation));
+        Ok(left.collect())
+    }
+
+    async fn forget_unfinished(
+        conn: &mut DB::Connection,
+        partition_ref: i64,
+    ) -> Result<(), sqlx::Error> {
+        DB::begin_own(conn).await?;
+        let done = DB::execute(conn, DB::suspects().forget, values![partition_ref, 0_i64]).await;
         DB::end_own(conn, done.map(drop)).await
     }
 }
@@ -79,6 +100,7 @@ fn partition(row: &impl Columns) -> Result<IntakePartition, sqlx::Error> {
         partition_ref: row.read("partition_ref")?,
         epoch: Epoch(row.read("epoch")?),
         lane_count: lanes.ok_or_else(|| unexpected("a partition has a strange number of lanes"))?,
+        incarnation: row.read("owner_incarnation")?,
     })
 }
 

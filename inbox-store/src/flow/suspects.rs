@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{Read as _, SqlClient, values};
 use crate::{
     port::{Scope, Suspect, Suspects},
-    takeover,
+    takeover::{self, SuspectRow},
 };
 
 /// The texts of suspects.
@@ -68,19 +68,25 @@ pub(super) async fn left<DB: SuspectSql>(
     watermark: i64,
     incarnation: Uuid,
 ) -> Result<Vec<Suspect>, sqlx::Error> {
-    let texts = DB::suspects();
-    let rows = DB::fetch_all(conn, texts.all, values![partition_ref]).await?;
+    let rows = all::<DB>(conn, partition_ref).await?;
     if rows.is_empty() {
         return Ok(Vec::new());
     }
-    DB::execute(conn, texts.forget, values![partition_ref, watermark]).await?;
-    let mut left = Vec::new();
-    for row in &rows {
-        let row =
-            (row.read("offset")?, row.read("deaths")?, row.read("incarnation")?, row.read("doom")?);
-        left.extend(takeover::suspect(row, watermark, incarnation));
-    }
-    Ok(left)
+    DB::execute(conn, DB::suspects().forget, values![partition_ref, watermark]).await?;
+    let left = rows.into_iter().filter_map(|row| takeover::suspect(row, watermark, incarnation));
+    Ok(left.collect())
+}
+
+/// Everything that is written down of a partition.
+pub(super) async fn all<DB: SuspectSql>(
+    conn: &mut DB::Connection,
+    partition_ref: i64,
+) -> Result<Vec<SuspectRow<Uuid>>, sqlx::Error> {
+    let rows = DB::fetch_all(conn, DB::suspects().all, values![partition_ref]).await?;
+    let row = |row: &DB::Row| -> Result<SuspectRow<Uuid>, sqlx::Error> {
+        Ok((row.read("offset")?, row.read("deaths")?, row.read("incarnation")?, row.read("doom")?))
+    };
+    rows.iter().map(row).collect()
 }
 
 /// Has an event parked when it is its turn.

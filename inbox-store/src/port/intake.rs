@@ -5,8 +5,9 @@ use std::future::Future;
 
 use inbox_engine::internal::{Epoch, Lane, Offset};
 use sqlx::Database;
+use uuid::Uuid;
 
-use super::{Scope, TakeOver, TakeOverError};
+use super::{Owner, Scope, Suspect, TakeOver, TakeOverError};
 
 /// The partition that stands for an intake.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -19,6 +20,8 @@ pub struct IntakePartition {
     pub epoch: Epoch,
     /// How many lanes it has.
     pub lane_count: u16,
+    /// The process that has seen to it last, unless it has said that it ends.
+    pub incarnation: Option<Uuid>,
 }
 
 impl IntakePartition {
@@ -26,6 +29,16 @@ impl IntakePartition {
     pub fn scope(&self) -> Scope {
         let Self { consumer_ref, partition_ref, epoch, .. } = *self;
         Scope { consumer_ref, partition_ref, epoch }
+    }
+
+    /// Where an event is written down before it runs: it has no offset until then, and another one each time that it is
+    /// sent. Below every offset, by its id.
+    pub fn place_of(id: &[u8; 16]) -> Offset {
+        let [high, low] = [0, 8].map(|at| {
+            let half: [u8; 8] = std::array::from_fn(|byte| id[at + byte]);
+            i64::from_be_bytes(half)
+        });
+        Offset((high.rotate_left(1) ^ low) | i64::MIN)
     }
 }
 
@@ -61,6 +74,18 @@ pub trait Intakes: Database {
     fn settle_lanes(
         conn: &mut Self::Connection,
         partition_ref: i64,
-        owner: &str,
+        owner: &Owner,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    /// What other processes have written down before they ran it, and have not taken back: they run it, or have ended
+    /// with it. By their [`IntakePartition::place_of`].
+    fn unfinished(
+        conn: &mut Self::Connection,
+        partition_ref: i64,
+        incarnation: Uuid,
+    ) -> impl Future<Output = Result<Vec<Suspect>, sqlx::Error>> + Send;
+    /// Forgets all of that.
+    fn forget_unfinished(
+        conn: &mut Self::Connection,
+        partition_ref: i64,
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 }

@@ -5,7 +5,7 @@ use sqlx::Postgres;
 use crate::flow::intake::{IntakeSql, IntakeTexts};
 
 pub(super) static TEXTS: IntakeTexts = IntakeTexts {
-    partition: "SELECT c.consumer_ref, p.partition_ref, p.epoch, p.lane_count, p.id_scope_epoch IS NOT NULL AS within_topic,
+    partition: "SELECT c.consumer_ref, p.partition_ref, p.epoch, p.lane_count, p.owner_incarnation, p.id_scope_epoch IS NOT NULL AS within_topic,
     CASE WHEN p.key_epoch IS NOT NULL THEN p.key_rule END AS key_rule
 FROM inbox_consumers c JOIN inbox_partitions p ON p.consumer_ref = c.consumer_ref
 WHERE c.consumer = $1 AND p.topic = $2 AND p.partition = $3 AND p.retired_at IS NULL
@@ -13,7 +13,7 @@ ORDER BY p.partition_ref DESC LIMIT 1",
     // The order is that of the locks: rows are sorted before they are locked.
     lock: "SELECT lane, epoch, last_offset FROM inbox_lanes
 WHERE partition_ref = $1 AND lane = ANY($2::bigint[]) ORDER BY lane FOR UPDATE",
-    settle: "UPDATE inbox_partitions w SET owner = $2, owner_seen = now(), watermark = greatest(w.watermark,
+    settle: "UPDATE inbox_partitions w SET owner = $2, owner_incarnation = $3, owner_seen = now(), watermark = greatest(w.watermark,
     (SELECT max(l.last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = $1))
 WHERE w.partition_ref = $1 AND w.retired_at IS NULL",
 };

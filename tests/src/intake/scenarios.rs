@@ -250,6 +250,49 @@ pub async fn bad_input_is_refused<DB: Acted>(url: &str, look: &impl Look) {
     server.stop().await;
 }
 
+/// Each of many events is found out in a transaction of its own, however many those are.
+pub async fn a_long_list_that_is_rejected_is_parked<DB: Acted>(url: &str, look: &impl Look) {
+    const EVENTS: usize = 240;
+    let mut config = config("rejecting", url);
+    config.intake.lanes = 1;
+    config.intake.request_timeout = Duration::from_mins(2);
+    let server = Server::start::<DB>(config).await;
+    server.fail(true);
+    let list: Vec<Value> =
+        (0..EVENTS).map(|n| envelope(&id(), &format!("a{n}"), 1, "rejected")).collect();
+    let answer = server.client().envelope(&Value::Array(list)).await;
+    assert_eq!((answer.status, answer.events()), (202, vec!["parked"; EVENTS]), "{answer:?}");
+    assert_eq!(look.number("SELECT count(*) FROM inbox_parked").await, 240);
+    server.stop().await;
+}
+
+/// Who sends events by HTTP knows of no record, and of no key.
+pub async fn answers_name_the_parts_of_senders<DB: Acted>(url: &str, look: &impl Look) {
+    let mut config = config("naming", url);
+    config.intake.webhook_aggregate_id = Some("/data/order".into());
+    let server = Server::start::<DB>(config).await;
+    let client = server.client();
+    let cloud = r#"{"specversion":"1.0","id":"1","source":"/s","type":"Counted","time":"yesterday","data":{"n":1}}"#;
+    let late = r#"{"type":"Counted","timestamp":"yesterday","n":1,"data":{"order":1}}"#;
+    let nul = r#"{"type":"Counted","n":1,"data":{"order":"a\u0000b"}}"#;
+    let own =
+        r#"{"event_id":"1","event_type":"Counted","occurred_at":"yesterday","payload":{"n":1}}"#;
+    let webhook = ("webhook-id", "m1");
+    for (headers, body, name) in [
+        (&[("content-type", "application/cloudevents+json")][..], cloud, "`time`"),
+        (&[webhook], late, "`timestamp`"),
+        (&[webhook], nul, "`/data/order`"),
+        (&[("content-type", "application/json")], own, "`occurred_at`"),
+    ] {
+        let answer = client.send(headers, body).await;
+        let error = answer.body["error"].as_str().unwrap_or_default();
+        assert_eq!(answer.status, 400, "{answer:?}");
+        assert!(error.starts_with(name) && !error.contains("record"), "{error}");
+    }
+    assert_eq!(look.number("SELECT count(*) FROM effects").await, 0);
+    server.stop().await;
+}
+
 /// CloudEvents in their three forms, and a webhook as the relay sends it and as others do.
 pub async fn formats<DB: Acted>(url: &str, look: &impl Look) {
     let mut config = config("formats", url);
@@ -425,7 +468,9 @@ macro_rules! intake_scenarios {
             a_failure_leaves_nothing
             a_failure_holds_a_long_list
             a_rejected_event_is_parked
+            a_long_list_that_is_rejected_is_parked
             bad_input_is_refused
+            answers_name_the_parts_of_senders
             formats
             signatures
             an_end_answers_what_was_taken

@@ -1,6 +1,6 @@
 //! What is parked of events by HTTP in the hands of operators, and an intake that is retired.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Postgres};
@@ -178,4 +178,111 @@ async fn queues_that_cannot_be_released_keep_no_other_waiting() {
     })
     .await;
     server.stop().await;
+}
+
+/// One release that takes long keeps no other waiting, where their lanes differ.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn releases_of_different_lanes_run_side_by_side() {
+    let (schema, name) = (schema().await, "beside");
+    let server = Server::start::<Postgres>(config(name, &schema.url())).await;
+    let names: Vec<String> = (0..6).map(|n| format!("a{n}")).collect();
+    let mut events = vec![("slow", 100, "holds")];
+    events.extend(names.iter().zip(1..).map(|(name, n)| (name.as_str(), n, "rejected")));
+    park(&server, &events).await;
+    // The slow one is the first of every look.
+    let order = "UPDATE inbox_parked SET due_at = now() - interval '1 hour' * CASE WHEN aggregate = 'Order/slow' THEN 2 ELSE 1 END";
+    schema.run(order).await;
+    eventually(SOON, "the slow one is released", async || server.holds()).await;
+    let elsewhere = "SELECT count(*) FROM inbox_parked q WHERE q.lane <>
+        (SELECT s.lane FROM inbox_parked s WHERE s.aggregate = 'Order/slow')";
+    eventually(SOON, "the others are released", async || schema.number(elsewhere).await == 0).await;
+    assert!(server.holds(), "the slow one is over, so nothing is shown");
+    assert!(schema.number("SELECT count(*) FROM effects").await > 0);
+    server.fail(true);
+    eventually(SOON, "the slow one, too", async || {
+        schema.number("SELECT count(*) FROM inbox_parked WHERE aggregate = 'Order/slow'").await == 0
+    })
+    .await;
+    server.stop().await;
+}
+
+/// Nobody waits for the next look: what waited for a version is run when that one is applied.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waited_for_a_version_is_run_at_once() {
+    const ROUNDS: i64 = 10;
+    let (schema, name) = (schema().await, "woken");
+    let server = Server::start::<Postgres>(config(name, &schema.url())).await;
+    let client = server.client();
+    let versioned = |aggregate: &str, version: i64| {
+        let mut event = envelope(&id(), aggregate, version, "");
+        event["event_type"] = json!("Versioned");
+        event["aggregate_version"] = json!(version);
+        event
+    };
+    let mut waited = Duration::ZERO;
+    for round in 0..ROUNDS {
+        let aggregate = format!("a{round}");
+        assert_eq!(client.envelope(&versioned(&aggregate, 2)).await.event(), "parked");
+        assert_eq!(client.envelope(&versioned(&aggregate, 1)).await.event(), "applied");
+        let since = Instant::now();
+        while schema.number("SELECT count(*) FROM effects").await < 2 * (round + 1) {
+            assert!(since.elapsed() < SOON, "it is not run");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        waited += since.elapsed();
+    }
+    // Looks are a second apart: by chance each would have waited for half of that.
+    assert!(waited < Duration::from_millis(250) * 10, "{waited:?} for {ROUNDS}");
+    server.stop().await;
+}
+
+/// A session that somebody ends is no event's fault.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_breaks_during_a_release_blames_nobody() {
+    let (schema, name) = (schema().await, "broken-release");
+    let server = Server::start::<Postgres>(config(name, &schema.url())).await;
+    park(&server, &[("a", 1, "rejected"), ("a", 2, "slow")]).await;
+    let end = format!(
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+         WHERE application_name = 'inbox/{name}' AND state = 'idle in transaction'
+         AND query LIKE 'INSERT INTO effects%'"
+    );
+    schema.run("UPDATE inbox_parked SET intent = 'release', intent_by = 'anna' WHERE reason = 'rejected'").await;
+    let begun = Instant::now();
+    while schema.number(&end).await == 0 {
+        assert!(begun.elapsed() < SOON, "nothing is released");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    eventually(SOON, "both effects", async || {
+        schema.number("SELECT count(*) FROM effects").await == 2
+    })
+    .await;
+    eventually(SOON, "nothing is parked", async || {
+        schema.number("SELECT count(*) FROM inbox_parked").await == 0
+    })
+    .await;
+    server.stop().await;
+}
+
+/// The ids of an intake are in the inbox, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn check_compares_the_id_scope_of_an_intake() {
+    let (schema, name) = (schema().await, "scope");
+    let server = Server::start::<Postgres>(config(name, &schema.url())).await;
+    server.stop().await;
+    let with = async |scope: &str| {
+        let mut command = WORKER.command();
+        command
+            .env("INBOX_CONSUMER__NAME", name)
+            .env("INBOX_DATABASE__URL", schema.url())
+            .env("INBOX_INTAKE__LISTEN", "mounted")
+            .env("INBOX_EVENTS__ID_SCOPE", scope)
+            .env("INBOX_HTTP__LISTEN", "off");
+        let (_, out, err) = finished(command, &["check"]).await;
+        format!("{out}{err}")
+    };
+    let words = "ids of another scope than `events.id_scope` for http:events/0";
+    let (same, other) = (with("consumer").await, with("topic").await);
+    assert!(!same.contains(words), "{same}");
+    assert!(other.contains(words), "{other}");
 }

@@ -32,6 +32,8 @@ mod hostile_shapes;
 mod inbox_identity;
 mod inbox_retention;
 mod intake;
+mod intake_crashed;
+mod intake_hostile;
 mod intake_killed;
 mod intake_parked;
 mod lanes_changed;

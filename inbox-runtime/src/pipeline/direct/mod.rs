@@ -5,27 +5,33 @@
 //! order per aggregate and the place of what is parked hold between processes. What fails is told to the caller, who
 //! sends it again; the id recognises it.
 //!
-//! `settle` runs one transaction, `settlement` is what became of an event in it, `parked` releases what is parked.
+//! `settle` runs one transaction, `settlement` is what became of an event in it. What is parked is released by a `driver` as
+//! that of Kafka is, over a broker without a log (`no_log`); its take-over is `open`.
 //!
 //! One story: its files know each other.
 
+mod no_log;
 mod open;
-mod parked;
 mod settle;
 mod settlement;
 mod tell;
+mod unclean;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
 
-use inbox_engine::internal::{LeaderEpoch, Offset};
+use inbox_engine::internal::{Engine, LeaderEpoch, Limits, Offset};
 use inbox_handler::internal::Delivery;
-use inbox_kafka::internal::Arrival;
+use inbox_kafka::internal::{Arrival, Broker, BrokerEvent};
 use inbox_store::internal::port::{IntakePartition, Lanes, Owner, Owners};
-use outbox_core::{IdScope, Record, TopicPartition};
+use outbox_core::{IdScope, ReadError, Record, TopicPartition};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 pub use self::settlement::Settlement;
-use self::{parked::Resting, tell::Trouble};
-use super::{Delivered, transaction::Work};
+use self::{no_log::NoLog, unclean::UncleanEnd};
+use super::{Delivered, control::Control, driver::Driver, transaction::Work};
 
 /// The consumer's partition for events that callers wait for.
 #[derive(Debug)]
@@ -34,10 +40,9 @@ pub struct Direct<DB: Owners> {
     settings: DirectSettings,
     /// As the database has it; nothing before the first look.
     partition: Mutex<Option<IntakePartition>>,
-    /// What keeps the upkeep from its work.
-    trouble: Mutex<Trouble>,
-    /// Parked queues that it looks past.
-    resting: Mutex<Resting>,
+    unclean: Mutex<UncleanEnd>,
+    /// Nothing more is taken.
+    ending: AtomicBool,
 }
 
 /// Who takes such events, and what for.
@@ -53,75 +58,96 @@ pub struct DirectSettings {
     pub lanes: Lanes,
     /// Where an event's id is one event's.
     pub id_scope: IdScope,
+    /// Of what releases parked events.
+    pub limits: Limits,
+    /// How things are is told by the intake: nothing of Kafka is read.
+    pub publishes: bool,
 }
 
 /// An event on its way to [`Direct::settle`].
-///
-/// It is `suspect` once a transaction with it was torn by a handler, and its row is there. It runs beside others all the
-/// same: what becomes of it is told by the claim.
 #[derive(Debug)]
-pub struct DirectEvent(pub(super) Delivered);
+pub struct DirectEvent {
+    item: Delivered,
+    /// A transaction with it was torn by a handler, and its row is there: what becomes of it is told by the claim.
+    torn: bool,
+}
 
 impl DirectEvent {
     /// The queue that it has to wait in: events of one aggregate share it.
     pub fn lane(&self) -> u16 {
-        self.0.lane.0
+        self.item.lane.0
     }
 
     /// What it takes in memory, in bytes.
     pub fn bytes(&self) -> usize {
-        self.0.bytes as usize
+        self.item.bytes as usize
     }
 
     /// The event's id as its producer wrote it.
     pub fn id(&self) -> String {
-        self.0.event.id()
+        self.item.event.id()
     }
 
     /// The key of its aggregate.
     pub fn aggregate(&self) -> [u8; 16] {
-        self.0.aggregate
+        self.item.aggregate
     }
 
     /// Whether it is to be parked instead of run.
     pub fn is_doomed(&self) -> bool {
-        self.0.doomed.is_some()
+        self.item.doomed.is_some()
+    }
+
+    /// Whether a process may have ended with it: then it has to be the only one of its transaction.
+    pub fn is_suspect(&self) -> bool {
+        self.item.is_suspect()
     }
 
     /// Has it parked, when its transaction runs again.
     pub fn doom(&mut self, doom: inbox_engine::internal::Doom) {
-        self.0.attempts += 1;
-        self.0.doomed = Some(doom);
+        self.item.attempts += 1;
+        self.item.doomed = Some(doom);
     }
 }
 
 impl<DB: Owners> Direct<DB> {
     /// Of a consumer; nothing is asked yet.
     pub fn new(work: Arc<Work<DB>>, settings: DirectSettings) -> Self {
-        Self {
-            work,
-            settings,
-            partition: Mutex::default(),
-            trouble: Mutex::default(),
-            resting: Mutex::default(),
-        }
+        let ending = AtomicBool::new(false);
+        Self { work, settings, partition: Mutex::default(), unclean: Mutex::default(), ending }
     }
 
-    /// Reads a record as an event, or says why it is none.
+    /// What releases parked events of the partition, as those of Kafka are released: the same engine, with the same
+    /// faults. It is to be run on what comes with it.
+    pub fn driver(
+        self: &Arc<Self>,
+    ) -> (Driver<DB>, Arc<Control<DB>>, UnboundedReceiver<BrokerEvent>) {
+        let (broker, events) = NoLog::of(self.settings.place.clone());
+        let broker: Arc<dyn Broker> = Arc::new(broker);
+        let control = Arc::new(Control::of_intake(Arc::clone(self), Arc::clone(&broker)));
+        let engine = Engine::new(self.settings.limits, service_kit::chance());
+        let (work, meters) = (Arc::clone(&self.work), Arc::clone(&self.work.meters));
+        (Driver::new(engine, broker, work, Arc::clone(&control), meters), control, events)
+    }
+
+    /// Reads a record as an event.
     ///
     /// # Errors
-    /// A sentence for its sender.
-    pub fn event(&self, record: Record) -> Result<DirectEvent, String> {
-        let Some(partition) = self.known() else { return Err("nothing is ready yet".into()) };
+    /// Why it is none; `None`: nothing is ready yet.
+    pub fn event(&self, record: Record) -> Result<DirectEvent, Option<ReadError>> {
+        let Some(partition) = self.known() else { return Err(None) };
         let DirectSettings { place, lanes, .. } = &self.settings;
         let lanes = Lanes { count: partition.lane_count, ..lanes.clone() };
         let at = lanes.place(&place.topic, Offset(0), &record);
         let arrival =
             Arrival { offset: Offset(0), leader_epoch: LeaderEpoch::UNKNOWN, record, flaw: None };
-        let item = self.work.intake.item(place, arrival, at, &self.work.routes);
+        let mut item = self.work.intake.item(place, arrival, at, &self.work.routes);
         match &item.event.event {
-            Ok(_) => Ok(DirectEvent(item)),
-            Err(error) => Err(error.to_string()),
+            Ok(_) => {
+                self.unclean().judge(&mut item);
+                Ok(DirectEvent { item, torn: false })
+            }
+            Err(error) => Err(Some(error.clone())),
         }
     }
 
@@ -133,6 +159,30 @@ impl<DB: Owners> Direct<DB> {
     /// Closes idle connections.
     pub async fn close(&self) {
         self.work.sessions.close().await;
+    }
+
+    /// Nothing more is taken from now on.
+    pub fn end(&self) {
+        self.ending.store(true, Relaxed);
+    }
+
+    /// Whether nothing more is taken.
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending.load(Relaxed)
+    }
+
+    /// Whether how the intake is is told by it.
+    pub(super) fn publishes(&self) -> bool {
+        self.settings.publishes
+    }
+
+    /// Tries an event in the process of a trial.
+    pub(super) fn tries(&self, place: &TopicPartition) -> Option<&Work<DB>> {
+        (self.settings.place == *place).then_some(&*self.work)
+    }
+
+    fn unclean(&self) -> MutexGuard<'_, UncleanEnd> {
+        self.unclean.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn known(&self) -> Option<IntakePartition> {

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, pin::pin, sync::Arc, time::Instant};
 
 use futures::future::maybe_done;
 use inbox_engine::internal::{
-    Batch, BatchOutcome, Generation, Lane, LaneMove, LeaderEpoch, Mode, NextOffset, Offset,
+    Batch, BatchOutcome, Generation, Item, Lane, LaneMove, LeaderEpoch, Mode, NextOffset, Offset,
     PartitionId, TransactionFault,
 };
 use inbox_handler::internal::Delivery;
@@ -37,11 +37,16 @@ impl<DB: Owners> Direct<DB> {
         let Some(partition) = self.known() else {
             return (events, Err(unreached("the partition of the intake is not known")));
         };
-        let items: Vec<Delivered> = events.into_iter().map(|event| event.0).collect();
+        let torn = events.iter().filter(|event| event.torn).map(|event| event.item.id).collect();
+        let items: Vec<Delivered> = events.into_iter().map(|event| event.item).collect();
         let begun = Instant::now();
         let work = &self.work;
-        let settled = work.settle_direct(&partition, items, mode, committing);
-        let (items, settled) = deadline::with::<DB, _>(&work.limits, settled).await;
+        let mut batch = batch_of(&partition, items, mode);
+        batch.marked |= self.unclean().is_marked(begun);
+        let mut run = DirectRun { batch, torn, committing };
+        let settled = work.settle_direct(&partition, &mut run);
+        let settled = deadline::with::<DB, _>(&work.limits, settled).await;
+        let DirectRun { batch: Batch { items, .. }, torn, .. } = run;
         let (outcome, settled) = match settled {
             Ok((outcome, settled)) => (outcome, Ok(settled)),
             Err(outcome) => (outcome.clone(), Err(outcome)),
@@ -50,50 +55,73 @@ impl<DB: Owners> Direct<DB> {
             // The partition was corrected by hand, or the database is another one.
             drop(self.open().await);
         }
-        if let BatchOutcome::Failed(failures) = &outcome {
-            self.tell_failures(&items, failures);
+        match &outcome {
+            BatchOutcome::Failed(failures) => self.tell_failures(&items, failures),
+            BatchOutcome::Committed(tally) => {
+                self.unclean().acquit(items.iter().map(|item| &item.id));
+                if tally.woken > 0 {
+                    work.state.woken.notify_one();
+                }
+            }
+            _ => {}
         }
         let oldest = items.iter().filter_map(|item| item.event.record.timestamp_ms).min();
         work.meters.transaction(&outcome, items.len(), oldest, begun.elapsed());
-        (items.into_iter().map(DirectEvent).collect(), settled)
+        let event = |item: Delivered| DirectEvent { torn: torn.contains(&item.id), item };
+        (items.into_iter().map(event).collect(), settled)
     }
 }
 
 /// What a committed transaction did, to count and to tell.
 type Settled = (BatchOutcome, Vec<Settlement>);
 
+/// What a transaction of direct events works on.
+struct DirectRun {
+    batch: Batch<Arc<Delivery>>,
+    /// Ids of events whose rows a torn transaction has left.
+    torn: Vec<[u8; 16]>,
+    /// Who wants to know that nothing is left but COMMIT.
+    committing: Option<oneshot::Sender<()>>,
+}
+
 impl<DB: Transactions> Work<DB> {
     async fn settle_direct(
         &self,
         partition: &IntakePartition,
-        items: Vec<Delivered>,
-        mode: Mode,
-        committing: Option<oneshot::Sender<()>>,
-    ) -> (Vec<Delivered>, Result<Settled, BatchOutcome>) {
-        if let Err(fault) = self.prepare(&items).await {
-            return (items, Err(BatchOutcome::Fault(fault)));
-        }
-        let _beside_others = self.state.aside.read().await;
-        let mut batch = batch_of(partition, items, mode);
+        run: &mut DirectRun,
+    ) -> Result<Settled, BatchOutcome> {
+        let settled = match self.admit(partition.scope(), &run.batch).await {
+            Ok(_admission) => self.run_admitted(partition, run).await,
+            Err(outcome) => Err(outcome),
+        };
+        self.unmark(partition.scope(), &run.batch).await;
+        settled
+    }
+
+    async fn run_admitted(
+        &self,
+        partition: &IntakePartition,
+        run: &mut DirectRun,
+    ) -> Result<Settled, BatchOutcome> {
         let mut may_be_torn = false;
         let copies = &self.state.recent_copies;
         let looks_up = copies.are_expected();
-        let run = self.run_direct(partition, &mut batch, (&mut may_be_torn, committing));
-        let mut settled = run.await;
+        let mut settled = self.run_direct(partition, run, &mut may_be_torn).await;
         if !looks_up && copies.are_expected() && !may_be_torn && is_conflict(&settled) {
             // As a rule its claim met a copy that it had not looked for; now it looks.
-            settled = self.run_direct(partition, &mut batch, (&mut may_be_torn, None)).await;
+            settled = self.run_direct(partition, run, &mut may_be_torn).await;
         }
         if may_be_torn && settled.is_err() {
-            self.mark_torn(partition.scope(), &mut batch).await;
+            self.mark_torn(partition.scope(), run).await;
         }
-        (batch.items, settled)
+        settled
     }
 
     /// Marks events whose rows a handler's own COMMIT has left there. It has let go of their lanes, too: when they are
     /// tried again, another transaction may have moved these past them, and nothing in the database tells any more that
     /// they may not have run.
-    async fn mark_torn(&self, scope: Scope, batch: &mut Batch<Arc<Delivery>>) {
+    async fn mark_torn(&self, scope: Scope, run: &mut DirectRun) {
+        let DirectRun { batch, torn, .. } = run;
         let ids: Vec<[u8; 16]> = batch.items.iter().map(|item| item.id).collect();
         let mut rows = None;
         if let Ok(mut conn) = self.sessions.take().await {
@@ -105,24 +133,28 @@ impl<DB: Transactions> Work<DB> {
                 Err(_) => self.sessions.give_up(conn).await,
             }
         }
-        for item in &mut batch.items {
+        for item in &batch.items {
             // Where nobody can say, each may be one: better looked at by a person than lost.
-            item.suspect |= rows.as_ref().is_none_or(|rows| {
+            let is_left = rows.as_ref().is_none_or(|rows| {
                 rows.iter().any(|row| {
                     row.id == item.id
                         && row.partition_ref == scope.partition_ref
                         && row.offset == item.offset
                 })
             });
+            if is_left && !torn.contains(&item.id) {
+                torn.push(item.id);
+            }
         }
     }
 
     async fn run_direct(
         &self,
         partition: &IntakePartition,
-        batch: &mut Batch<Arc<Delivery>>,
-        (may_be_torn, committing): (&mut bool, Option<oneshot::Sender<()>>),
+        run: &mut DirectRun,
+        may_be_torn: &mut bool,
     ) -> Result<Settled, BatchOutcome> {
+        let DirectRun { batch, torn, committing } = run;
         let mut conn = match self.begin().await {
             Ok(conn) => conn,
             Err(fault) => return Err(BatchOutcome::Fault(fault.before_handlers())),
@@ -143,7 +175,8 @@ impl<DB: Transactions> Work<DB> {
         let mut payloads = pin!(maybe_done(self.decode_ahead(batch)));
         let mut transaction = Transaction::new(self, scope, batch, &mut conn);
         transaction.direct = true;
-        transaction.committing = committing;
+        transaction.torn_before = torn;
+        transaction.committing = committing.take();
         let ran = transaction.run(payloads.as_mut()).await;
         // What went past the guard may have committed, and failed with something else.
         *may_be_torn = transaction.torn || transaction.unguarded_used;
@@ -212,7 +245,7 @@ fn batch_of(
         remapped_below: NextOffset(0),
         mode,
         whole: true,
-        marked: false,
+        marked: items.iter().any(Item::is_suspect),
         lanes: lanes.into_iter().map(step).collect(),
         items,
     }

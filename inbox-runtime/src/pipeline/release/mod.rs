@@ -95,7 +95,8 @@ impl<DB: Transactions> Work<DB> {
         release: &Release,
         broker: &dyn Broker,
     ) -> (ReleaseOutcome, Report) {
-        let job = ReleaseJob::of(scope, place, release, LaneAt::Owned);
+        let lane = if self.shared { LaneAt::Locked(release.last) } else { LaneAt::Owned };
+        let job = ReleaseJob::of(scope, place, release, lane);
         match self.execute(job).await {
             execute::JobOutcome::Part(row, excerpt) => {
                 let whole =
@@ -105,17 +106,6 @@ impl<DB: Transactions> Work<DB> {
             }
             outcome => self.try_head(job, outcome).await,
         }
-    }
-
-    /// The same in a partition without an owner, whose records have no log that a part could be read from again.
-    pub(super) async fn release_locked(
-        &self,
-        scope: Scope,
-        place: &TopicPartition,
-        release: &Release,
-    ) -> (ReleaseOutcome, Report) {
-        let job = ReleaseJob::of(scope, place, release, LaneAt::Locked(release.last));
-        self.execute_with_trial(job).await
     }
 
     /// What codecs lack is fetched between two transactions: which events there are, only the first one tells.
@@ -151,12 +141,15 @@ impl<DB: Transactions> Work<DB> {
         match outcome {
             execute::JobOutcome::Suspect(document) => match self.try_beside_others(&document).await
             {
-                Some(error) => {
+                Ok(Some(error)) => {
                     let blamed = Release { blamed: Some(error), ..release.clone() };
                     self.execute_and_conclude(ReleaseJob { release: &blamed, crashed: true, ..job })
                         .await
                 }
-                None => self.execute_and_conclude(ReleaseJob { tried: true, ..job }).await,
+                Ok(None) => self.execute_and_conclude(ReleaseJob { tried: true, ..job }).await,
+                Err(error) => {
+                    (ReleaseOutcome::Fault(TransactionFault::Unreached(error)), Report::default())
+                }
             },
             // Nobody knows which event it was: the head alone will tell.
             execute::JobOutcome::Unnamed if max > 1 => {
@@ -167,9 +160,9 @@ impl<DB: Transactions> Work<DB> {
     }
 
     /// What a trial has shown against an event. A trial may end this process, too, where memory is short.
-    async fn try_beside_others(&self, document: &str) -> Option<String> {
+    async fn try_beside_others(&self, document: &str) -> Result<Option<String>, String> {
         let _beside_others = self.state.aside.read().await;
-        self.run_trial(document, None).await.ok().flatten()
+        self.run_trial(document, None).await
     }
 
     async fn execute_and_conclude(&self, job: ReleaseJob<'_>) -> (ReleaseOutcome, Report) {

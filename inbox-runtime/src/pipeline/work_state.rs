@@ -1,0 +1,36 @@
+//! What transactions of a consumer change for each other.
+
+use std::sync::Arc;
+
+use tokio::sync::{Notify, RwLock};
+
+use super::{
+    aggregate_keys::AggregateKeys, concurrency::ConcurrencyLimiter, known_versions::KnownVersions,
+    recent_copies::RecentCopies,
+};
+
+/// What transactions change for each other.
+#[derive(Debug, Default)]
+pub struct WorkState {
+    /// How long BEGIN takes, and what follows from that.
+    pub(super) concurrency: ConcurrencyLimiter,
+    /// Held by each transaction, and by itself by one of an event that a process has ended with. One for all that ends
+    /// with the process, whichever way its events come.
+    pub(super) aside: Arc<RwLock<()>>,
+    /// A transaction has made parked events due.
+    pub(super) woken: Notify,
+    /// Versions that they have written.
+    pub(super) known_versions: KnownVersions,
+    pub(super) aggregate_keys: AggregateKeys,
+    pub(super) recent_copies: RecentCopies,
+    /// The crash that a test asked for.
+    #[cfg(feature = "testing")]
+    pub crash: super::crash::Crash,
+}
+
+impl WorkState {
+    /// The same beside transactions of another kind, in the same process.
+    pub fn beside(aside: &Arc<RwLock<()>>) -> Self {
+        Self { aside: Arc::clone(aside), ..Self::default() }
+    }
+}

@@ -1,0 +1,114 @@
+//! What whoever reaches an intake can do without a secret: it keeps nobody out for long, and takes no more memory than is
+//! written here.
+
+use std::time::{Duration, Instant};
+
+use sqlx::Postgres;
+use tests::{
+    SOON, Schema, Services, Worker, eventually,
+    intake::{
+        EFFECTS, Server, config,
+        scenarios::{SECRET, envelope, id},
+    },
+};
+use tokio::{
+    io::AsyncWriteExt as _,
+    net::TcpStream,
+    time::{sleep, timeout},
+};
+use xtask::server::free_ports;
+
+use super::hostile_records::{USUAL_BYTES, most};
+use crate::programs::WORKER;
+
+async fn schema() -> Schema {
+    let schema = Services::from_env().schema().await;
+    inbox_consumer::migrate::<Postgres>(&config("any", &schema.url())).await.unwrap();
+    schema.run(EFFECTS).await;
+    schema
+}
+
+/// Writes as much as a connection takes.
+async fn fill(stream: &mut TcpStream, bytes: &[u8]) {
+    while let Ok(Ok(())) = timeout(Duration::from_millis(200), stream.write_all(bytes)).await {}
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_never_read_keep_nobody_out() {
+    const MAX: u16 = 16;
+    let schema = schema().await;
+    let mut config = config("slots", &schema.url());
+    config.intake.connections_max = MAX;
+    config.intake.request_timeout = Duration::from_secs(2);
+    let server = Server::start::<Postgres>(config).await;
+    let requests = b"GET /events HTTP/1.1\r\nHost: a\r\n\r\n".repeat(4_000);
+    let mut held = Vec::new();
+    for _ in 0..MAX {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        fill(&mut stream, &requests).await;
+        held.push(stream);
+    }
+    let begun = Instant::now();
+    let answer = timeout(SOON, server.client().envelope(&envelope(&id(), "a", 1, ""))).await;
+    assert_eq!(answer.expect("nobody else is answered").event(), "applied");
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    drop(held);
+    server.stop().await;
+}
+
+/// Idle connections give way to who comes, and lose nothing by it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_ask_nothing_give_way() {
+    let schema = schema().await;
+    let mut config = config("idle", &schema.url());
+    config.intake.connections_max = 4;
+    let server = Server::start::<Postgres>(config).await;
+    let mut held = Vec::new();
+    for _ in 0..12 {
+        held.push(TcpStream::connect(server.address).await.unwrap());
+    }
+    let answer = timeout(SOON, server.client().envelope(&envelope(&id(), "a", 1, ""))).await;
+    assert_eq!(answer.expect("nobody else is answered").event(), "applied");
+    drop(held);
+    server.stop().await;
+}
+
+/// Bodies in chunks of one byte, none of them whole: they take what they hold, and not a piece of memory for each chunk.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_in_chunks_of_one_byte_take_little_memory() {
+    const CONNECTIONS: u64 = 16;
+    const BODY: usize = (1 << 20) - 100;
+    let schema = schema().await;
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(secret.path(), SECRET).unwrap();
+    let [port] = free_ports().unwrap();
+    let address = format!("127.0.0.1:{port}");
+    let mut command = WORKER.command();
+    command
+        .arg("run")
+        .env("INBOX_CONSUMER__NAME", "chunks")
+        .env("INBOX_DATABASE__URL", schema.url())
+        .env("INBOX_INTAKE__LISTEN", &address)
+        .env("INBOX_INTAKE__SECRET_FILES", secret.path())
+        .env("INBOX_HTTP__LISTEN", "off")
+        .current_dir(std::env::temp_dir());
+    let mut process = Worker::spawn(&mut command);
+    eventually(SOON, "it listens", async || TcpStream::connect(&address).await.is_ok()).await;
+    let head = "POST /events HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let bytes = [head.as_bytes(), &b"1\r\nx\r\n".repeat(BODY)].concat();
+    let mut held = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let mut stream = TcpStream::connect(&address).await.unwrap();
+        timeout(SOON, stream.write_all(&bytes)).await.expect("it is read").unwrap();
+        held.push(stream);
+    }
+    sleep(Duration::from_secs(1)).await;
+    assert!(process.running(), "{}", process.log());
+    let most = most(process.pid());
+    let wanted = USUAL_BYTES + usize::try_from(CONNECTIONS).unwrap() * (4 << 20);
+    println!("at most {} MB", most >> 20);
+    assert!(most < wanted, "{} MB, not {} MB", most >> 20, wanted >> 20);
+    drop(held);
+    process.terminate();
+    assert!(process.ended(SOON).await.success(), "{}", process.log());
+}
