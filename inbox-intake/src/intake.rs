@@ -111,7 +111,9 @@ impl<DB: Owners> Intake<DB> {
             let end = end.unwrap_or_else(|_| DriverEnd::Panicked("it panicked".into()));
             control.wait_until_idle().await;
             control.sessions.close().await;
-            let (DriverEnd::Fatal(error) | DriverEnd::Panicked(error)) = end else { return };
+            let (DriverEnd::Fatal(error) | DriverEnd::Panicked(error)) = end else {
+                return direct.leave().await;
+            };
             let reason = format!("what releases parked events of the intake has ended: {error}");
             Direct::<DB>::tell_doubt(reason);
             tokio::time::sleep(RELEASE_AGAIN).await;

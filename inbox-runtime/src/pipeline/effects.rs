@@ -181,7 +181,8 @@ impl<DB: Owners> Driver<DB> {
         let places: Vec<_> = ids.iter().filter_map(|id| self.place(*id)).collect();
         self.tell_unless_shared(Signal::LetGo { partitions: places.len() });
         let scopes: Vec<Scope> = ids.iter().filter_map(|id| self.scope(*id)).collect();
-        if !scopes.is_empty() {
+        // An intake says so itself, once nothing of it is written any more: see `Direct::leave`.
+        if !scopes.is_empty() && !self.control.is_shared() {
             let control = Arc::clone(&self.control);
             tokio::spawn(async move { control.disown(&scopes).await });
         }

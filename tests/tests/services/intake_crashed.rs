@@ -99,6 +99,8 @@ async fn a_follower_that_ends_the_process_is_parked_alone() {
     assert_eq!(parked(&schema, "follower").await, 1);
     assert!(running.end().await);
     assert_eq!(schema.number("SELECT count(*) FROM effects").await, 1);
+    let owned = "SELECT count(*) FROM inbox_partitions WHERE owner_incarnation IS NOT NULL";
+    assert_eq!(schema.number(owned).await, 0, "the last one has ended well");
 }
 
 /// Its sender sends it again, and an event of Kafka that takes long runs beside it each time.

@@ -77,6 +77,17 @@ impl<DB: Owners> Direct<DB> {
         }
     }
 
+    /// Says that this process has ended well: whoever comes after it has nothing to run with care. Nobody waits for it
+    /// where the database is away.
+    pub async fn leave(&self) {
+        let Some(partition) = self.known() else { return };
+        let Ok(mut conn) = self.work.sessions.take().await else { return };
+        match DB::disown(&mut conn, &[partition.scope()]).await {
+            Ok(()) => self.work.sessions.give_back(conn).await,
+            Err(_) => self.work.sessions.give_up(conn).await,
+        }
+    }
+
     /// The partition. `stays`: it is said that this process sees to it.
     async fn enter(&self, stays: bool) -> Result<IntakePartition, TakeOverFault> {
         let mut conn = self.work.sessions.take().await.map_err(|error| match error {
