@@ -103,7 +103,7 @@ async fn payloads_of_small_values_take_no_memory_for_each() {
     {
         let (stage, mut process, _folder) = stock(&registry, is_json).await;
         let most = played(name, &stage, &mut process, &payload).await;
-        assert!(most < USUAL_BYTES + (224 << 20), "{name}: {} MB", most >> 20);
+        assert!(most < USUAL_BYTES + (64 << 20), "{name}: {} MB", most >> 20);
         process.terminate();
         process.ended(LONG).await;
     }
