@@ -1,12 +1,9 @@
 //! Requests of senders that have a form of their own: a map of the configuration says where the parts are.
 
-use std::{borrow::Cow, collections::BTreeMap};
-
 use axum::http::HeaderMap;
 use bytes::Bytes;
-use serde_json::value::RawValue;
 
-use super::{BadInput, WebhookRules, draft::Draft, names::PartNames, text};
+use super::{BadInput, WebhookRules, draft::Draft, names::PartNames, pointed::pointed, text};
 
 /// What a place in a header begins with.
 const HEADER: &str = "header:";
@@ -36,14 +33,21 @@ impl Place {
         }
     }
 
-    /// What is there: a text, or a whole number.
-    fn value(&self, headers: &HeaderMap, body: &[u8]) -> Result<Option<String>, BadInput> {
+    fn pointer(&self) -> Option<&str> {
+        match self {
+            Self::Header(_) => None,
+            Self::Pointer(pointer) => Some(pointer),
+        }
+    }
+
+    /// What is there, where `json` is in the body: a text, or a whole number.
+    fn value(&self, headers: &HeaderMap, json: Option<&str>) -> Result<Option<String>, BadInput> {
         match self {
             Self::Header(name) => {
                 let value = text(headers, name)?.filter(|value| !value.is_empty());
                 Ok(value.map(str::to_owned))
             }
-            Self::Pointer(pointer) => Ok(raw_at(body, pointer).and_then(scalar)),
+            Self::Pointer(_) => Ok(json.and_then(scalar)),
         }
     }
 }
@@ -66,9 +70,13 @@ pub(super) fn read(
     rules: &WebhookRules,
 ) -> Result<Option<Draft>, BadInput> {
     let Some(map) = &rules.map else { return Ok(None) };
-    let Some(id) = map.id.value(headers, body)? else { return Ok(None) };
+    let aggregate = rules.aggregate_id.as_deref();
+    let pointers = [map.id.pointer(), map.event_type.pointer(), aggregate, map.payload.as_deref()];
+    // A body that is no JSON has none of them.
+    let [in_id, in_type, in_aggregate, in_payload] = pointed(body, pointers).unwrap_or_default();
+    let Some(id) = map.id.value(headers, in_id)? else { return Ok(None) };
     let missing = |name: &str| BadInput::new(format!("`{name}` is missing or empty"));
-    let event_type = map.event_type.value(headers, body)?;
+    let event_type = map.event_type.value(headers, in_type)?;
     let event_type = event_type.ok_or_else(|| missing(&map.event_type.name()))?;
     let mut names = PartNames {
         id: map.id.name().into(),
@@ -76,21 +84,20 @@ pub(super) fn read(
         ..PartNames::WEBHOOK
     };
     let mut aggregate_id = text(headers, "aggregate-id")?.map(str::to_owned);
-    if let Some(pointer) = rules.aggregate_id.as_ref().filter(|_| aggregate_id.is_none()) {
-        aggregate_id = raw_at(body, pointer).and_then(scalar);
+    if let Some(pointer) = aggregate.filter(|_| aggregate_id.is_none()) {
+        aggregate_id = in_aggregate.and_then(scalar);
         if aggregate_id.is_none() {
             return Err(missing(pointer));
         }
-        names.aggregate_id = pointer.clone().into();
+        names.aggregate_id = pointer.to_owned().into();
     }
     let payload = match &map.payload {
         None => Some(body.clone()),
         Some(pointer) => {
-            let raw = raw_at(body, pointer);
-            let raw = raw.ok_or_else(|| {
+            let json = in_payload.ok_or_else(|| {
                 BadInput::new(format!("`{pointer}` is missing; `null` says that there is none"))
             })?;
-            (raw.get() != "null").then(|| body.slice_ref(raw.get().as_bytes()))
+            (json != "null").then(|| body.slice_ref(json.as_bytes()))
         }
     };
     let aggregate_type = text(headers, "aggregate-type")?.map(str::to_owned);
@@ -98,35 +105,13 @@ pub(super) fn read(
 }
 
 /// A text that is not empty, or a whole number, to the last digit.
-fn scalar(raw: &RawValue) -> Option<String> {
-    let text = raw.get();
-    if text.starts_with('"') {
-        return serde_json::from_str(text).ok().filter(|text: &String| !text.is_empty());
+fn scalar(json: &str) -> Option<String> {
+    if json.starts_with('"') {
+        return serde_json::from_str(json).ok().filter(|text: &String| !text.is_empty());
     }
-    let digits = text.strip_prefix('-').unwrap_or(text);
+    let digits = json.strip_prefix('-').unwrap_or(json);
     (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
-        .then(|| text.to_owned())
-}
-
-/// The value at a pointer, as it is written.
-fn raw_at<'b>(body: &'b [u8], pointer: &str) -> Option<&'b RawValue> {
-    let mut raw: &RawValue = serde_json::from_slice(body).ok()?;
-    for part in pointer.split('/').skip(1) {
-        let part = part.replace("~1", "/").replace("~0", "~");
-        raw = match raw.get().as_bytes().first()? {
-            b'{' => {
-                let members: BTreeMap<Cow<'b, str>, &'b RawValue> =
-                    serde_json::from_str(raw.get()).ok()?;
-                *members.get(&*part)?
-            }
-            b'[' => {
-                let parts: Vec<&'b RawValue> = serde_json::from_str(raw.get()).ok()?;
-                *parts.get(part.parse::<usize>().ok()?)?
-            }
-            _ => return None,
-        };
-    }
-    Some(raw)
+        .then(|| json.to_owned())
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod envelope;
 mod mapped;
 mod names;
 mod percent;
+mod pointed;
 mod scalar;
 mod webhook;
 

@@ -2,10 +2,10 @@
 
 use axum::http::HeaderMap;
 use bytes::Bytes;
-use outbox_core::Pointer;
 
 use super::{
-    BadInput, ENVELOPE, WebhookRules, decoded, draft::Draft, names::PartNames, scalar::Scalar, text,
+    BadInput, ENVELOPE, WebhookRules, decoded, draft::Draft, names::PartNames, pointed::pointed,
+    scalar::Scalar, text,
 };
 use crate::webhook_headers::WebhookHeaders;
 
@@ -78,7 +78,7 @@ fn time(text: String) -> String {
 
 /// What a webhook without a type is told: it may be an envelope that lacks its content type.
 fn untyped(body: &Bytes, named: &str) -> BadInput {
-    let ids = find(body, [Some("/event_id"), Some("/0/event_id"), None]);
+    let ids = pointed(body, [Some("/event_id"), Some("/0/event_id")]);
     if ids.is_ok_and(|ids| ids.iter().any(Option::is_some)) {
         return BadInput::new(format!(
             "a request with `{named}` is read as a webhook, and its body is an envelope: send it with `Content-Type: \
@@ -88,18 +88,12 @@ fn untyped(body: &Bytes, named: &str) -> BadInput {
     BadInput::new("neither the header `Event-Type` nor `type` in the body says what it is")
 }
 
-/// What is behind pointers into the body, of which nothing else is built.
+/// What is behind pointers into the body.
 fn find(body: &Bytes, pointers: [Option<&str>; 3]) -> Result<[Option<Scalar>; 3], BadInput> {
     let not_json = |error| BadInput::new(format!("the body of the webhook is no JSON: {error}"));
-    // A pointer that is none leads nowhere.
-    let all = pointers.map(|pointer| pointer?.parse::<Pointer>().ok());
-    let known: Vec<Pointer> = all.iter().flatten().cloned().collect();
-    let mut found = [None; 3];
-    Pointer::find_all(&known, body, &mut found).map_err(not_json)?;
-    let mut found = found.into_iter();
+    let found = pointed(body, pointers).map_err(not_json)?;
     let mut scalars = [const { None }; 3];
-    for (scalar, _) in scalars.iter_mut().zip(&all).filter(|(_, pointer)| pointer.is_some()) {
-        let json = found.next().flatten();
+    for (scalar, json) in scalars.iter_mut().zip(found) {
         *scalar = json.map(serde_json::from_str).transpose().map_err(not_json)?;
     }
     Ok(scalars)
