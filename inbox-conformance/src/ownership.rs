@@ -377,7 +377,7 @@ pub async fn a_take_over_waits_for_no_lock_for_long<DB: Probe>(settings: DB::Set
         .await;
     let answer = DB::take_over(&mut scene.session, &scene.request).await;
     let Err(TakeOverError::Database(error)) = answer else { panic!("{answer:?}") };
-    assert_eq!(DB::fault(&error), StoreFault::Conflict, "{error}");
+    assert_eq!(DB::fault(&error), StoreFault::Locked, "{error}");
     assert!(!DB::in_transaction(&scene.session), "a failed take-over left its transaction open");
     scene.run("ROLLBACK").await;
     scene.take_over().await;

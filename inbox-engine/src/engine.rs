@@ -36,6 +36,9 @@ pub struct Engine<T> {
     /// Transactions of this process that committed, watermark writes included: a sign of life of the
     /// database.
     pub(crate) commits: u64,
+    /// Handlers that have met a lock time-out, by route, and the number of the last commit since in which one of
+    /// them applied events: a sign of life of what it works on, too.
+    pub(crate) locked_out: BTreeMap<u32, u64>,
     /// Milliseconds that an event takes, the slowest of late; none before the first commit.
     pub(crate) event_time: Option<u64>,
     /// A Kafka commit is in flight.
@@ -94,6 +97,7 @@ impl<T> Engine<T> {
             open: 0,
             room: usize::MAX,
             commits: 0,
+            locked_out: BTreeMap::new(),
             event_time: None,
             committing: false,
             revocations: Vec::new(),

@@ -4,8 +4,15 @@
 /// what repeats.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TransactionFault {
-    /// Rolled back: a deadlock, a serialization failure, a lock time-out.
+    /// Rolled back: a deadlock, a serialization failure.
     Conflict(String),
+    /// Rolled back: another session holds what a handler works on, longer than a lock is waited for.
+    Locked {
+        /// The route of the handler.
+        route: u32,
+        /// What the database said.
+        error: String,
+    },
     /// Rolled back: the session broke under a handler, and a new one worked right then, up to its commit.
     Broken(String),
     /// Rolled back: the database is not there.
@@ -26,7 +33,7 @@ impl TransactionFault {
     #[must_use]
     pub fn before_handlers(self) -> Self {
         match self {
-            Self::Conflict(error) => Self::Blocked(error),
+            Self::Conflict(error) | Self::Locked { error, .. } => Self::Blocked(error),
             Self::Outage(error) | Self::Broken(error) => Self::Unreached(error),
             other => other,
         }

@@ -49,6 +49,7 @@ mod fault;
 mod full;
 mod intake;
 mod limits;
+mod lock_wait;
 mod offset;
 mod outcome;
 mod parked_queue;

@@ -55,6 +55,9 @@ impl<T> Engine<T> {
             TransactionFault::Conflict(error) | TransactionFault::Blocked(error) => {
                 self.handle_conflict(batch, error, now);
             }
+            TransactionFault::Locked { route, error } => {
+                self.handle_locked(batch, route, error, now);
+            }
             TransactionFault::Broken(error) => self.handle_broken_session(batch, error, now),
             TransactionFault::Outage(error) | TransactionFault::Unreached(error) => {
                 self.handle_outage(batch, error, now);
@@ -71,6 +74,7 @@ impl<T> Engine<T> {
     fn handle_commit(&mut self, batch: Batch<T>, tally: Tally, now: Time) {
         let applied = tally.applied;
         self.commits += 1;
+        self.note_handlers(&batch, applied);
         self.clear_full_lanes(&batch);
         let id = batch.partition;
         let Some(partition) = self.partitions.get_mut(&id) else { return };
@@ -94,7 +98,9 @@ impl<T> Engine<T> {
             // Parking itself failed, and no handler is answerable for that: it is tried again, with a
             // reason that people see.
             let error = failure.error.clone();
-            let Some(batch) = self.count_lone_fault(batch, &error, now) else { return };
+            let Some(batch) = self.count_lone_fault(batch, &error, self.commits, now) else {
+                return;
+            };
             return self.wait_for_database(batch, error, now);
         }
         let at: Vec<At> = failures.iter().map(|failure| batch.at(index(failure))).collect();
@@ -147,7 +153,7 @@ impl<T> Engine<T> {
 
     /// A deadlock or its like: the same again at once with half the events, and no attempt is spent.
     fn handle_conflict(&mut self, batch: Batch<T>, error: String, now: Time) {
-        let Some(batch) = self.count_lone_fault(batch, &error, now) else { return };
+        let Some(batch) = self.count_lone_fault(batch, &error, self.commits, now) else { return };
         if !Rule::ConflictUncounted.on() {
             return self.handle_failures(batch, &[Failure::retry(0, error)], now);
         }
@@ -160,7 +166,7 @@ impl<T> Engine<T> {
     fn handle_broken_session(&mut self, batch: Batch<T>, error: String, now: Time) {
         // What the other session committed is a commit of others.
         self.commits += 1;
-        let Some(batch) = self.count_lone_fault(batch, &error, now) else { return };
+        let Some(batch) = self.count_lone_fault(batch, &error, self.commits, now) else { return };
         self.rest(&batch, self.limits.outage_delay(), now);
         self.give_back(batch);
     }
@@ -170,7 +176,7 @@ impl<T> Engine<T> {
         self.rest(batch, self.limits.conflict_delay(), now);
     }
 
-    fn rest(&mut self, batch: &Batch<T>, (min, max): (u64, u64), now: Time) {
+    pub(crate) fn rest(&mut self, batch: &Batch<T>, (min, max): (u64, u64), now: Time) {
         let Some(partition) = self.partitions.get_mut(&batch.partition) else { return };
         let tries = batch.lanes.iter().map(|step| partition.lane(step.lane).conflicts).max();
         let wait = self.jitter.delay(min, max, tries.unwrap_or(0));
@@ -185,7 +191,7 @@ impl<T> Engine<T> {
 
     /// The database is not there: the partition waits, and no attempt is spent.
     fn handle_outage(&mut self, batch: Batch<T>, error: String, now: Time) {
-        let Some(batch) = self.count_lone_fault(batch, &error, now) else { return };
+        let Some(batch) = self.count_lone_fault(batch, &error, self.commits, now) else { return };
         if !Rule::OutageUncounted.on() {
             return self.handle_failures(batch, &[Failure::retry(0, error)], now);
         }
@@ -200,7 +206,7 @@ impl<T> Engine<T> {
         self.outage(id, error, now);
     }
 
-    fn give_back(&mut self, batch: Batch<T>) {
+    pub(crate) fn give_back(&mut self, batch: Batch<T>) {
         if let Some(partition) = self.partitions.get_mut(&batch.partition) {
             partition.give_back(batch);
         }
@@ -223,8 +229,15 @@ impl<T> Engine<T> {
 
     /// A fault that one event meets alone, again and again, while other transactions commit, is not
     /// the infrastructure's: it counts as the handler's. Only faults with such a commit since the one
-    /// before are counted, so that no outage ever is. Gives the batch back when it is not so.
-    fn count_lone_fault(&mut self, batch: Batch<T>, error: &str, now: Time) -> Option<Batch<T>> {
+    /// before are counted, so that no outage ever is; `latest` is the number of the last one. Gives the batch back
+    /// when it is not so.
+    pub(crate) fn count_lone_fault(
+        &mut self,
+        batch: Batch<T>,
+        error: &str,
+        latest: u64,
+        now: Time,
+    ) -> Option<Batch<T>> {
         let (commits, max) = (self.commits, self.limits.alone_max);
         let [Item { ref doomed, bare, lane, .. }] = *batch.items.as_slice() else {
             return Some(batch);
@@ -234,7 +247,7 @@ impl<T> Engine<T> {
             return Some(batch);
         }
         let queue = self.partitions.get_mut(&batch.partition)?.lane(lane);
-        if queue.alone == 0 || queue.alone_since < commits {
+        if queue.alone == 0 || queue.alone_since < latest {
             queue.alone += 1;
             queue.alone_since = commits;
         }
@@ -295,7 +308,7 @@ impl<T> Batch<T> {
     }
 
     /// Whether nothing can have failed but parking: the item, or each one, was not to be run.
-    fn only_parks(&self, index: Option<usize>) -> bool {
+    pub(crate) fn only_parks(&self, index: Option<usize>) -> bool {
         match index.and_then(|index| self.items.get(index)) {
             Some(item) => item.doomed.is_some(),
             None => self.items.iter().all(|item| item.doomed.is_some()),

@@ -102,11 +102,16 @@ impl DueQueue {
     }
 
     /// Whether its head is at fault itself: see [`crate::Engine`] on live events that meet a fault alone.
-    pub(crate) fn is_at_fault(&mut self, ran: usize, commits: u64, alone_max: u32) -> bool {
+    pub(crate) fn is_at_fault(
+        &mut self,
+        ran: usize,
+        (latest, commits): (u64, u64),
+        alone_max: u32,
+    ) -> bool {
         if ran > 1 || self.blamed.is_some() {
             return false;
         }
-        if self.alone == 0 || self.alone_since < commits {
+        if self.alone == 0 || self.alone_since < latest {
             self.alone += 1;
             self.alone_since = commits;
         }

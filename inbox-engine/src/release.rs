@@ -80,23 +80,28 @@ impl<T> Engine<T> {
                 self.release_at_outage(release, queue, error, now);
             }
             TransactionFault::Conflict(error) | TransactionFault::Blocked(error) => {
-                self.blame_head(release, &mut queue, &error);
+                self.blame_head(release, &mut queue, &error, self.commits);
                 self.release_again(release, queue, now);
+            }
+            TransactionFault::Locked { route, error } => {
+                let latest = self.last_applied(route);
+                self.blame_head(release, &mut queue, &error, latest);
+                self.release_after(release, queue, self.limits.outage_delay(), now);
             }
             TransactionFault::Broken(error) => {
                 self.commits += 1;
-                self.blame_head(release, &mut queue, &error);
+                self.blame_head(release, &mut queue, &error, self.commits);
                 self.release_after(release, queue, self.limits.outage_delay(), now);
             }
             TransactionFault::Outage(error) | TransactionFault::Unreached(error) => {
-                if self.blame_head(release, &mut queue, &error) {
+                if self.blame_head(release, &mut queue, &error, self.commits) {
                     queue.cap = Some((release.events_max / 2).max(1));
                     return self.remember(release, queue);
                 }
                 self.release_at_outage(release, queue, error, now);
             }
             TransactionFault::Unknown(error) if !Rule::UnknownCommitResyncs.on() => {
-                self.blame_head(release, &mut queue, &error);
+                self.blame_head(release, &mut queue, &error, self.commits);
                 self.release_again(release, queue, now);
             }
             TransactionFault::Unknown(_) | TransactionFault::Fenced => {
@@ -149,9 +154,15 @@ impl<T> Engine<T> {
 
     /// A fault that the head of a queue meets alone, again and again, while other transactions commit,
     /// is not the infrastructure's: the next release counts it against the head.
-    fn blame_head(&self, release: &Release, queue: &mut DueQueue, error: &str) -> bool {
+    fn blame_head(
+        &self,
+        release: &Release,
+        queue: &mut DueQueue,
+        error: &str,
+        latest: u64,
+    ) -> bool {
         let max = self.limits.alone_max;
-        let at_fault = queue.is_at_fault(release.events_max, self.commits, max);
+        let at_fault = queue.is_at_fault(release.events_max, (latest, self.commits), max);
         if at_fault {
             let text = format!("met {max} times alone while others committed: {error}");
             queue.blamed = Some(text);

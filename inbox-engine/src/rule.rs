@@ -156,6 +156,8 @@ pub enum Rule {
     ConflictUncounted,
     /// A fault that one event alone meets again and again while others commit counts.
     RepeatedAloneCounts,
+    /// A lock time-out counts only where another event of the same handler was applied since.
+    LockMetBesideItsHandler,
     /// An event that cannot be parked as it is, again and again while others commit, is parked bare.
     RefusedIsParkedBare,
     /// A statement of a handler that runs into the runtime's own limit is the handler's failure.

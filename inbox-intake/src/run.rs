@@ -142,7 +142,10 @@ async fn again(
         BatchOutcome::Full(_) if alone => answer_all(&pending, Answer::again(FULL, 60)),
         BatchOutcome::Full(_) => halves(pending, mode, conflicts, FULL),
         BatchOutcome::Fault(
-            TransactionFault::Conflict(_) | TransactionFault::Blocked(_) | TransactionFault::Fenced,
+            TransactionFault::Conflict(_)
+            | TransactionFault::Locked { .. }
+            | TransactionFault::Blocked(_)
+            | TransactionFault::Fenced,
         )
         | BatchOutcome::Reused(_) => {
             if conflicts >= CONFLICTS_MAX {

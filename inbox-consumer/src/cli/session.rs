@@ -67,7 +67,8 @@ pub(super) fn report_failure<DB: Operators>(
 /// Whether a failed statement met another transaction, so that it is worth another try; waits a moment.
 pub(super) async fn again<DB: Operators>(error: &sqlx::Error, tries: &mut u32) -> bool {
     *tries += 1;
-    let worth = DB::fault(error) == StoreFault::Conflict && *tries < TRIES_MAX;
+    let worth =
+        matches!(DB::fault(error), StoreFault::Conflict | StoreFault::Locked) && *tries < TRIES_MAX;
     if worth {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

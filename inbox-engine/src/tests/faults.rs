@@ -388,6 +388,79 @@ fn a_fault_met_alone_counts_beside_idle_checks() {
     );
 }
 
+/// `LockMetBesideItsHandler`: a table that a migration has locked. That events of other handlers commit shows that
+/// the database is well, not what this handler works on. Once its own are applied each time-out counts.
+#[test]
+fn a_lock_that_meets_every_event_of_a_handler_is_no_events_fault() {
+    let round = |at: u32, route: u32| {
+        format!(
+            "deliver p0 {at}b/{route} => start p0[{at}]\ncommitted p0@{at}\nwait 1000 => start p0[0]\nlocked p0@0\n"
+        )
+    };
+    let others: String = (1..9).map(|at| round(at, 1)).collect();
+    let own = round(9, 0);
+    check(&format!(
+        "
+        limits transactions=1
+        own p0 lanes=2 w=0
+        deliver p0 0a => start p0[0]
+        locked p0@0
+        {others}
+        {own}
+        deliver p0 10b => start p0[10]
+        committed p0@10
+        wait 1000 => start p0[0]
+        locked p0@0
+        wait 100 => careful p0[0]
+        "
+    ));
+}
+
+/// The same of a release, which counts beside live events of its handler.
+#[test]
+fn a_lock_that_meets_a_release_counts_beside_its_handler() {
+    let round = |at: u32, route: u32, end: &str| {
+        format!(
+            "deliver p0 {at}b/{route} => start p0[{at}]\ncommitted p0@{at}\nwait 1000 => {end}\n"
+        )
+    };
+    let again = "release p0 a:1\nreleased p0 a locked";
+    let others: String = (1..9).map(|at| round(at, 1, again)).collect();
+    let own = round(9, 0, again);
+    let last = round(10, 0, "release p0 a:1\nreleased p0 a locked\nwait 1000 => blame p0 a");
+    check(&format!(
+        "
+        limits look=100000 transactions=1 release=1
+        own p0 lanes=2 w=0
+        due p0 a => release p0 a:1
+        released p0 a locked
+        {others}
+        {own}
+        {last}
+        "
+    ));
+}
+
+/// What cannot be parked while somebody has locked the runtime's own tables is not parked with less of it.
+#[test]
+fn a_lock_in_the_way_of_parking_takes_nothing_from_the_event() {
+    let round = |at: u32| {
+        format!(
+            "deliver p0 {at}b => start p0[{at}]\ncommitted p0@{at}\nwait 1000 => start p0[0:undecodable]\nlocked p0@0\n"
+        )
+    };
+    let rounds: String = (1..9).map(round).collect();
+    check(&format!(
+        "
+        limits transactions=1
+        own p0 lanes=2 w=0
+        deliver p0 0a! => start p0[0:undecodable]
+        locked p0@0
+        {rounds}
+        "
+    ));
+}
+
 /// A10: one commit of others, then a long outage: the event that waits is not at fault.
 #[test]
 fn an_outage_after_a_commit_of_others_does_not_count() {

@@ -6,7 +6,7 @@
 //! committed p0@5
 //! ```
 //!
-//! A delivery is `<offset><aggregate>`, then maybe `~<leader epoch>`, `:<bytes>`, `!` (cannot be
+//! A delivery is `<offset><aggregate>`, then maybe `/<route>`, `~<leader epoch>`, `:<bytes>`, `!` (cannot be
 //! decoded). Aggregate `a` is in lane 0, `b` in lane 1 and so on; so are the parked queues `a2`, `a3`.
 //! An open transaction is named by one of its offsets, a release by its queue; `old` behind it means
 //! the oldest such transaction, of whatever generation.
@@ -207,6 +207,7 @@ impl Script {
             "woke" => BatchOutcome::Committed(Tally { applied: 1, woken: 1, ..Tally::default() }),
             "blocked" => BatchOutcome::Fault(TransactionFault::Blocked("lock time-out".into())),
             "conflict" => BatchOutcome::Fault(TransactionFault::Conflict("deadlock".into())),
+            "locked" => BatchOutcome::Fault(locked(batch.items[0].kind.route)),
             "broken" => {
                 BatchOutcome::Fault(TransactionFault::Broken("terminating connection".into()))
             }
@@ -346,6 +347,7 @@ impl Script {
             Some(&"conflict") => {
                 ReleaseOutcome::Fault(TransactionFault::Conflict("deadlock".into()))
             }
+            Some(&"locked") => ReleaseOutcome::Fault(locked(0)),
             Some(&"broken") => {
                 ReleaseOutcome::Fault(TransactionFault::Broken("terminating connection".into()))
             }
@@ -457,11 +459,16 @@ fn ids(words: &[&str]) -> Vec<PartitionId> {
     words.iter().map(|word| id(word)).collect()
 }
 
+fn locked(route: u32) -> TransactionFault {
+    TransactionFault::Locked { route, error: "lock time-out".into() }
+}
+
 fn delivery(word: &str) -> Item<()> {
     let (word, suspect) = (word.trim_end_matches('?'), word.ends_with('?'));
     let (word, doomed) = (word.trim_end_matches('!'), word.ends_with('!'));
     let (word, bytes) = word.split_once(':').unwrap_or((word, "1"));
     let (word, leader_epoch) = word.split_once('~').unwrap_or((word, "0"));
+    let (word, route) = word.split_once('/').unwrap_or((word, "0"));
     let digits = word.trim_end_matches(|c: char| c.is_ascii_lowercase());
     let letter = word.as_bytes()[digits.len()];
     let offset: i64 = digits.parse().unwrap();
@@ -472,7 +479,7 @@ fn delivery(word: &str) -> Item<()> {
         id: u128::from(offset.unsigned_abs()).to_be_bytes(),
         fingerprint: [0; 16],
         aggregate: [letter; 16],
-        kind: Kind { route: 0, whole_run: false, one_per_aggregate: false },
+        kind: Kind { route: route.parse().unwrap(), whole_run: false, one_per_aggregate: false },
         bytes: bytes.parse().unwrap(),
         attempts: 0,
         doomed: doomed

@@ -10,9 +10,12 @@ type AnyError = Box<dyn StdError + Send + Sync>;
 pub enum Fault {
     /// The infrastructure is not there: the partition pauses, no attempt counts.
     Outage,
-    /// A deadlock, a serialization failure, a lock time-out: again at once with fewer events, no
-    /// attempt counts.
+    /// A deadlock, a serialization failure: again at once with fewer events, no attempt counts.
     Conflict,
+    /// Another session holds a table or a row that a statement waited for (`database.lock_timeout`): the lanes of its
+    /// events wait, and no attempt counts, unless an event meets it alone again and again while others of the same
+    /// handler are applied.
+    Locked,
     /// It may succeed at the next attempt. After the last one the event is parked.
     Retry,
     /// It can never succeed: the event is parked at once.

@@ -213,6 +213,7 @@ fn outrank(said: Fault, seen: StoreFault) -> Fault {
     match seen {
         StoreFault::Broken | StoreFault::Outage | StoreFault::Saturated => Fault::Outage,
         StoreFault::Conflict | StoreFault::Stale => Fault::Conflict,
+        StoreFault::Locked => Fault::Locked,
         StoreFault::TransactionEnded => Fault::Reject,
         StoreFault::Statement => said,
     }

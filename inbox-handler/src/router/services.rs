@@ -158,7 +158,7 @@ async fn a_swallowed_time_out_is_a_conflict() {
     let _holder = place.begin("BEGIN; UPDATE locks SET n = 1 WHERE id = 1").await;
     let mut conn = place.begin("BEGIN; SET LOCAL lock_timeout = '50ms'").await;
     let told = swallow(&mut conn, "UPDATE locks SET n = 1 WHERE id = 1").await;
-    says(&told, Fault::Conflict, "55P03");
+    says(&told, Fault::Locked, "55P03");
     let mut conn = place.begin("BEGIN; SET LOCAL statement_timeout = '50ms'").await;
     says(&swallow(&mut conn, "SELECT pg_sleep(20)").await, Fault::Conflict, "57014");
 }

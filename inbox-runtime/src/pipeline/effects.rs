@@ -322,7 +322,8 @@ impl<DB: Owners> Driver<DB> {
         match fault {
             TransactionFault::Blocked(error)
             | TransactionFault::Broken(error)
-            | TransactionFault::Conflict(error) => {
+            | TransactionFault::Conflict(error)
+            | TransactionFault::Locked { error, .. } => {
                 Signal::Conflict { partition, events, error: error.clone() }.emit();
             }
             TransactionFault::Outage(error) | TransactionFault::Unreached(error) => {

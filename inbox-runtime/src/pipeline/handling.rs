@@ -227,6 +227,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
             StoreFault::Broken
             | StoreFault::Outage
             | StoreFault::Conflict
+            | StoreFault::Locked
             | StoreFault::Stale
             | StoreFault::Saturated => Err(self.statement_failed("RELEASE", &error)),
         }
@@ -286,6 +287,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
                 return EarlyEnd::Closed(BatchOutcome::Fault(TransactionFault::Outage(error)));
             }
             Fault::Conflict => BatchOutcome::Fault(TransactionFault::Conflict(error)),
+            Fault::Locked => BatchOutcome::Fault(self.locked(error)),
             Fault::Retry => self.handler_failed(index, HandlerFault::Retry, error),
             Fault::Reject => self.handler_failed(index, HandlerFault::Reject, error),
         };

@@ -65,6 +65,7 @@ impl Heads {
             | BatchOutcome::Fault(
                 TransactionFault::Broken(error)
                 | TransactionFault::Conflict(error)
+                | TransactionFault::Locked { error, .. }
                 | TransactionFault::Blocked(error)
                 | TransactionFault::Outage(error)
                 | TransactionFault::Unreached(error),
@@ -93,7 +94,12 @@ impl Heads {
             }
         };
         let alone = batch.items.len() == 1
-            && matches!(outcome, BatchOutcome::Fault(TransactionFault::Conflict(_)));
+            && matches!(
+                outcome,
+                BatchOutcome::Fault(
+                    TransactionFault::Conflict(_) | TransactionFault::Locked { .. }
+                )
+            );
         for step in &batch.lanes {
             let Some(head) = self.0.get_mut(&(batch.partition, step.lane)) else { continue };
             head.error = Some(error.clone());

@@ -292,6 +292,7 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
                 StoreFault::Conflict | StoreFault::Stale => {
                     EarlyEnd::Closed(BatchOutcome::Fault(TransactionFault::Conflict(said)))
                 }
+                StoreFault::Locked => EarlyEnd::Closed(BatchOutcome::Fault(self.locked(said))),
                 StoreFault::Saturated => {
                     EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Unreached(said)))
                 }
@@ -338,6 +339,7 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
             StoreFault::Conflict => {
                 EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Conflict(text)))
             }
+            StoreFault::Locked => EarlyEnd::RolledBack(BatchOutcome::Fault(self.locked(text))),
             StoreFault::Stale => {
                 EarlyEnd::Closed(BatchOutcome::Fault(TransactionFault::Conflict(text)))
             }
@@ -350,6 +352,12 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
             }
             StoreFault::TransactionEnded => EarlyEnd::Closed(self.handler_ended(None)),
         }
+    }
+
+    /// A lock was not had in time. Only that of one event alone counts, and there the handler is known.
+    pub(super) fn locked(&self, error: String) -> TransactionFault {
+        let route = self.batch.items.first().map_or(0, |item| item.kind.route);
+        TransactionFault::Locked { route, error }
     }
 
     /// A handler ended the transaction: what it left behind is found by the torn check.

@@ -84,7 +84,8 @@ impl Counters {
         match fault {
             TransactionFault::Blocked(_)
             | TransactionFault::Broken(_)
-            | TransactionFault::Conflict(_) => self.conflicts.add(1),
+            | TransactionFault::Conflict(_)
+            | TransactionFault::Locked { .. } => self.conflicts.add(1),
             TransactionFault::Outage(_) | TransactionFault::Unreached(_) => self.outages.add(1),
             TransactionFault::Unknown(_) | TransactionFault::Fenced => self.resyncs.add(1),
         }

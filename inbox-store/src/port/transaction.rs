@@ -314,8 +314,11 @@ pub enum StoreFault {
     Broken,
     /// Server not there, disk full, read-only server: pause and try again.
     Outage,
-    /// Deadlock, serialization failure, lock or statement time-out: again at once, smaller.
+    /// Deadlock, serialization failure, statement time-out: again at once, smaller.
     Conflict,
+    /// Another session holds what it needs, longer than a lock is waited for: a conflict that the same may meet for
+    /// as long as that session likes.
+    Locked,
     /// The session has prepared a statement for a table that has other columns by now: again at once, on
     /// another session.
     Stale,

@@ -4,7 +4,7 @@ use inbox_engine::internal::Rule;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
 use crate::port::StoreFault::{
-    self, Broken, Conflict, Outage, Saturated, Stale, Statement, TransactionEnded,
+    self, Broken, Conflict, Locked, Outage, Saturated, Stale, Statement, TransactionEnded,
 };
 
 /// The key of the inbox's rows. Only the claim writes them.
@@ -54,7 +54,7 @@ pub(super) fn classify(error: &sqlx::Error) -> StoreFault {
             let fault = by_code(code.as_deref().unwrap_or_default(), said.message(), routine);
             // In a function's own words: perhaps about an outage, but the session has met none.
             let raised = routine == RAISED && Rule::RaisedIsNoOutage.on();
-            if raised && matches!(fault, Outage | Broken) { Conflict } else { fault }
+            if raised && matches!(fault, Outage | Broken | Locked) { Conflict } else { fault }
         }
         sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => Broken,
         sqlx::Error::RowNotFound
@@ -106,7 +106,8 @@ fn by_code(code: &str, message: &str, routine: &str) -> StoreFault {
         // pooler.
         "40003" | "42P05" => Outage,
         "40002" => Statement,
-        "55P03" | "57014" | "72000" => Conflict,
+        "55P03" => Locked,
+        "57014" | "72000" => Conflict,
         _ => match code.get(..2).unwrap_or_default() {
             "08" => Broken,
             "28" | "3D" | "53" | "57" | "58" | "F0" | "XX" => Outage,
@@ -154,7 +155,7 @@ mod tests {
             ("53300", Outage),
             ("54000", Statement),
             ("54001", Statement),
-            ("55P03", Conflict),
+            ("55P03", Locked),
             ("57014", Conflict),
             ("57P01", Broken),
             ("57P02", Outage),

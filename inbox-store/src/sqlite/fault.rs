@@ -1,6 +1,6 @@
 //! What errors mean, by SQLite's result codes.
 
-use crate::port::StoreFault::{self, Conflict, Outage, Statement, TransactionEnded};
+use crate::port::StoreFault::{self, Conflict, Locked, Outage, Statement, TransactionEnded};
 
 const ERROR: i32 = 1;
 const PERM: i32 = 3;
@@ -56,7 +56,8 @@ fn by_code(code: i32, message: &str) -> StoreFault {
         ERROR if ENDED.iter().any(|ended| message.contains(ended)) => TransactionEnded,
         // A statement that was running when its transaction was rolled back.
         ABORT => TransactionEnded,
-        BUSY | LOCKED | INTERRUPT | SCHEMA => Conflict,
+        BUSY => Locked,
+        LOCKED | INTERRUPT | SCHEMA => Conflict,
         PERM | NOMEM | READONLY | IOERR | CORRUPT | FULL | CANTOPEN | PROTOCOL | NOTADB => Outage,
         _ => Statement,
     }
@@ -75,8 +76,8 @@ mod tests {
             (1, "cannot rollback - no transaction is active", TransactionEnded),
             (1, "cannot start a transaction within a transaction", Statement),
             (516, "abort due to ROLLBACK", TransactionEnded),
-            (5, "database is locked", Conflict),
-            (517, "database is locked", Conflict),
+            (5, "database is locked", Locked),
+            (517, "database is locked", Locked),
             (6, "database table is locked", Conflict),
             (9, "interrupted", Conflict),
             (13, "database or disk is full", Outage),

@@ -241,19 +241,21 @@ async fn an_event_that_always_deadlocks_or_times_out_is_parked() {
     let mut stage = Stage::set("alone", 1).await;
     stage.config.retry.attempts_max = 2;
     let deadlock = json!({"sql": "DO $$ BEGIN RAISE SQLSTATE '40P01'; END $$"});
+    let going = json!({"sql": "DO $$ BEGIN RAISE SQLSTATE '57P01'; END $$"});
     let slow = json!({"sql": "SELECT pg_sleep(9) FROM pg_cancel_backend(pg_backend_pid())"});
     let running = stage.start(acting()).await;
-    stage.send(&[told("deadlock", 1, deadlock), told("time-out", 1, slow)]).await;
+    let bad = [("deadlock", deadlock), ("time-out", slow), ("going", going)];
+    stage.send(&bad.map(|(name, how)| told(name, 1, how))).await;
     let mut sent = 0;
-    eventually(SOON * 2, "both are parked", async || {
+    eventually(SOON * 2, "all three are parked", async || {
         sent += 1;
         stage.send(&[told(&format!("good-{sent}"), 1, json!({}))]).await;
-        stage.parked("exhausted").await == 2
+        stage.parked("exhausted").await == 3
     })
     .await;
     eventually(SOON, "the others", async || stage.effects().await == sent).await;
     let told = "SELECT count(*) FROM inbox_parked WHERE record LIKE '%times alone while others committed%'";
-    assert_eq!((stage.schema.number(told).await, stage.parked("").await), (2, 2));
+    assert_eq!((stage.schema.number(told).await, stage.parked("").await), (3, 3));
     assert_eq!(running.stop().await, Ended::Shutdown);
 }
 

@@ -24,6 +24,7 @@ mod group_scale;
 mod group_slow;
 mod group_static;
 mod group_watch;
+mod handler_outage;
 mod harness;
 mod history_lost;
 mod hostile;

@@ -167,6 +167,7 @@ impl World {
                 "claim that another transaction blocks"
             }
             BatchOutcome::Fault(TransactionFault::Conflict(_)) => "conflict",
+            BatchOutcome::Fault(TransactionFault::Locked { .. }) => "locked",
             BatchOutcome::Fault(TransactionFault::Broken(_)) => "broken session",
             BatchOutcome::Fault(TransactionFault::Outage(_) | TransactionFault::Unreached(_)) => {
                 "outage"
@@ -198,10 +199,13 @@ impl World {
         }
         let claimed = self.database.claim(p, batch)?;
         let conflict = !self.calm && self.chance.one_in(15);
+        let locked = !self.calm && self.chance.one_in(15);
         let handled = if conflict {
             Err(BatchOutcome::Fault(TransactionFault::Conflict(
                 "could not serialize access".to_owned(),
             )))
+        } else if locked {
+            Err(BatchOutcome::Fault(locked_out(batch.items.first())))
         } else {
             self.handlers.run(batch, &claimed.verdicts, &mut self.chance)
         };
@@ -277,6 +281,7 @@ impl World {
             ReleaseOutcome::Fault(TransactionFault::Blocked(_) | TransactionFault::Conflict(_)) => {
                 "conflict of a release"
             }
+            ReleaseOutcome::Fault(TransactionFault::Locked { .. }) => "locked release",
             ReleaseOutcome::Fault(TransactionFault::Broken(_)) => "broken session of a release",
             ReleaseOutcome::Fault(TransactionFault::Outage(_) | TransactionFault::Unreached(_)) => {
                 "outage of a release"
@@ -297,6 +302,9 @@ impl World {
             return Err(ReleaseOutcome::Fault(TransactionFault::Conflict(
                 "could not serialize access".to_owned(),
             )));
+        }
+        if !self.calm && self.chance.one_in(15) {
+            return Err(ReleaseOutcome::Fault(locked_out(None)));
         }
         let handlers = &mut self.handlers;
         let call = |event| handlers.call_parked(event);
@@ -328,4 +336,10 @@ impl World {
         }
         ReleaseOutcome::Fault(TransactionFault::Unknown("no answer to COMMIT".to_owned()))
     }
+}
+
+/// Another session holds what the handler of an event works on.
+fn locked_out(item: Option<&crate::Item<Event>>) -> TransactionFault {
+    let route = item.map_or(0, |item| item.kind.route);
+    TransactionFault::Locked { route, error: "canceling statement due to lock timeout".to_owned() }
 }
