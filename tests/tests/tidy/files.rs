@@ -5,8 +5,6 @@ use super::{Tree, none, shows};
 
 const LINES_MAX: usize = 400;
 const LINES_OF_TESTS_MAX: usize = 600;
-/// `unsafe` may be in one file only; splitting that one would spread it.
-const UNSAFE: (&str, usize) = ("inbox-kafka/src/ffi.rs", 640);
 
 fn without_a_first_line(tree: &Tree) -> Vec<String> {
     let bare = |source: &Source| !source.text.starts_with("//! ");
@@ -18,11 +16,7 @@ fn without_a_first_line(tree: &Tree) -> Vec<String> {
 fn too_long(tree: &Tree) -> Vec<String> {
     let mut found = Vec::new();
     for source in tree.sources() {
-        let max = match source.is_test {
-            true => LINES_OF_TESTS_MAX,
-            false if source.path == UNSAFE.0 => UNSAFE.1,
-            false => LINES_MAX,
-        };
+        let max = if source.is_test { LINES_OF_TESTS_MAX } else { LINES_MAX };
         let lines = source.text.lines().count();
         if lines > max {
             found.push(format!("{} has {lines} lines; the most is {max}: split it", source.path));
