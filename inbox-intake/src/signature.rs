@@ -119,6 +119,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn what_the_other_implementation_signs_is_taken(
             key in proptest::collection::vec(any::<u8>(), 24..200), id in "[a-z0-9-]{1,40}", at in 0_u32.., body in ".{0,300}",

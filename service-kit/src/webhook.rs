@@ -125,6 +125,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn the_other_implementation_signs_alike(
             key in proptest::collection::vec(any::<u8>(), 24..200), id in "[a-z0-9-]{1,40}", at in 0_u32.., body in ".{0,300}",

@@ -258,6 +258,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn what_is_written_is_read(json in documents()) {
             prop_assert_eq!(read(&written(&json)), Some(json));

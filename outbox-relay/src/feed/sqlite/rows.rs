@@ -277,7 +277,9 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig {
+            cases: 48, failure_persistence: None, ..ProptestConfig::default()
+        })]
 
         /// Whatever a row holds, it is sent or set aside, and no other row waits for it.
         #[test]
