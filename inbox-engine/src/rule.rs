@@ -193,8 +193,14 @@ pub enum Rule {
     IntakePauses,
     /// A new consumer's start is written before its first delivery.
     StartIsWritten,
+    /// A partition that was added after the consumer's first start is read from its beginning.
+    AddedFromStart,
     /// Inbox rows are scoped to their consumer.
     ConsumerScope,
+    /// A table that has lost a unique index, or whose rows are hidden or not kept, is refused.
+    TablesAreVerified,
+    /// A signed request is known for as long as it can be sent once more.
+    ReplayIsKnown,
     /// A replica is refused.
     ReplicaRefused,
     /// A partition that a person skips or retires has a new epoch.
@@ -236,6 +242,17 @@ pub enum Rule {
     SuspectIsTried,
     /// Nothing else of the process runs beside an event that a process ended with.
     SuspectRunsAlone,
+    /// After an owner that ended without a word events are written down before a codec fetches for them, too: what it
+    /// fetches it parses, which may end the process.
+    FetchIsMarked,
+    /// A database that is silent while an event is tried in a process of its own says nothing against the event.
+    TrialHasDeadlines,
+    /// What runs alone runs alone of all events, whether they come by Kafka or by HTTP.
+    OneAside,
+    /// A partition of a topic that is not configured is not taken, whatever the group gives.
+    UnconfiguredIsReturned,
+    /// A member joins its group anew while what that gives does not fit what is configured.
+    MisfitRejoins,
     /// A partition whose topic is another one than it was taken over with is taken over anew.
     TopicIdWatched,
     /// A batch below the watermark that cannot be read is passed over by another take-over.
@@ -276,6 +293,12 @@ pub enum Rule {
     TopicsInTurn,
     /// A relay sends nothing while the next row of the outbox gets a number that is not above all others.
     SequenceIsAhead,
+    /// A relay sends nothing while the sequence can give a later row a lower number, or that of a row that was deleted.
+    SequenceInOrder,
+    /// A row of an adopted table that moves to another partition is not copied again.
+    MovedIsNoInsert,
+    /// A record has the time of sending: by the time of its event Kafka would delete it unread, or refuse it.
+    TimeOfSending,
     /// A relay that is fenced again and again while it has the turn says so.
     SharedIdIsTold,
     /// A row that is not to be sent before a time waits for it, and what follows it of its aggregate waits behind it.

@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use inbox_engine::internal::Rule;
 use rdkafka::{consumer::Consumer as _, types::RDKafkaErrorCode};
 
 use crate::{
@@ -32,8 +33,10 @@ pub(crate) struct Misfit {
 impl PollLoop {
     /// What of an assignment is consumed; the rest is not taken, and its name is told.
     pub(crate) fn refuse_unconfigured(&mut self, numbers: &[usize]) -> Vec<usize> {
-        let consumed =
-            |number: &usize| self.stats.consumes(&self.states.get(*number).topic_partition.topic);
+        let consumed = |number: &usize| {
+            self.stats.consumes(&self.states.get(*number).topic_partition.topic)
+                || !Rule::UnconfiguredIsReturned.on()
+        };
         let (taken, refused): (Vec<usize>, Vec<usize>) =
             numbers.iter().copied().partition(consumed);
         self.misfit.refused.extend(&refused);
@@ -94,7 +97,8 @@ impl PollLoop {
 
     /// Leaves the group and joins it anew while what it gives does not fit.
     pub(crate) fn rejoin_where_misfit(&mut self, now: Instant) {
-        let Some(why) = self.misfit().filter(|_| self.revocation.is_none()) else {
+        let may = self.revocation.is_none() && Rule::MisfitRejoins.on();
+        let Some(why) = self.misfit().filter(|_| may) else {
             self.misfit.since = None;
             if self.stats.is_joined() && self.misfit.refused.is_empty() {
                 self.misfit.rejoined = 0;

@@ -1,5 +1,6 @@
 //! Findings that all databases share.
 
+use inbox_engine::internal::Rule;
 use outbox_core::internal::objects::{Unique, unique};
 
 use crate::port::{Finding, Fit};
@@ -18,6 +19,11 @@ pub(super) const INBOX: &[Unique] = &[
 /// The consumer refuses to start with it.
 pub(super) fn fatal(text: impl Into<String>) -> Finding {
     Finding { fatal: true, text: text.into() }
+}
+
+/// What is wrong with tables, which the consumer refuses to start with.
+pub(super) fn unsound(found: Vec<String>) -> impl Iterator<Item = Finding> {
+    found.into_iter().filter(|_| Rule::TablesAreVerified.on()).map(fatal)
 }
 
 /// The promise is weaker with it.

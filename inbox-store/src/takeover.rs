@@ -259,8 +259,7 @@ pub(super) fn other_keys(rows: &[ParkedRecord], request: &TakeOver, lanes: &Lane
 }
 
 /// The first watermark of a partition that has no row yet, given how many partitions the topic had at the consumer's
-/// first start. The offset that a retired row's topic had is
-/// nobody's loss: a person has given it up.
+/// first start. The offset that a retired row's topic had is nobody's loss: a person has given it up.
 pub(super) fn start(
     request: &TakeOver,
     (partitions_at_start, within_topic): (Option<i32>, Option<bool>),
@@ -282,7 +281,8 @@ pub(super) fn start(
             )
         }
     });
-    let first_start = partitions_at_start.is_none_or(|count| request.partition.partition < count);
+    let is_old = |count| request.partition.partition < count || !Rule::AddedFromStart.on();
+    let first_start = partitions_at_start.is_none_or(is_old);
     let log = (request.log.start, request.log.end);
     first_watermark(request.start, first_start, request.committed, whose.as_deref(), log)
 }

@@ -1,5 +1,6 @@
 //! What is sent to Kafka for an event: the relay's own record, or another's.
 
+use inbox_engine::internal::Rule;
 use outbox_core::{OutboxEvent, Record};
 
 use crate::{
@@ -78,6 +79,9 @@ impl Format {
                 let mut record = event.record();
                 // A row has it that was copied while the format was Debezium's.
                 record.headers.retain(|header| header.name != ROW);
+                if !Rule::TimeOfSending.on() {
+                    record.timestamp_ms = event.envelope().occurred_at_ms;
+                }
                 Ok(Formatted { topic, partition: None, record })
             }
             Self::Debezium(router) => {

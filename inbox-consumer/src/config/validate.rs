@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use inbox_engine::internal::Rule;
 use service_kit::{DatabaseAddress, duration::text, is_name, properties::Program};
 
 use super::{Config, Database, Problem, Unwanted, database::BUILD, sections::TABLE};
@@ -161,7 +162,8 @@ impl Config {
     fn replays(&self, found: &mut Vec<Problem>) {
         let intake = &self.intake;
         let accepted = intake.signature_tolerance * 2 + intake.request_timeout;
-        if intake.is_on() && !intake.secret_files.is_empty() && self.retention.inbox < accepted {
+        let is_signed = intake.is_on() && !intake.secret_files.is_empty();
+        if is_signed && self.retention.inbox < accepted && Rule::ReplayIsKnown.on() {
             found.push(Problem::fatal(
                 &["retention.inbox", "intake.signature_tolerance", "intake.request_timeout"],
                 format!("`retention.inbox` ({}) is shorter than a signed request can be sent again, and then its events would take effect twice: twice `intake.signature_tolerance` ({}) and `intake.request_timeout` ({}), together {}; raise the first or lower the others", text(self.retention.inbox), text(intake.signature_tolerance), text(intake.request_timeout), text(accepted)),

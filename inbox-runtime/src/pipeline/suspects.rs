@@ -66,7 +66,7 @@ impl<DB: Transactions> Work<DB> {
         let suspect = batch.marked && batch.items.iter().any(Item::is_suspect);
         // What a codec fetches it may read in this process, which may end with it: after an unclean end that is written
         // down as well, and a suspect is tried before. Neither keeps others: a registry may be slow.
-        let fetches = batch.marked && !self.is_prepared(&batch.items);
+        let fetches = batch.marked && !self.is_prepared(&batch.items) && Rule::FetchIsMarked.on();
         if fetches {
             self.write_down(scope, batch).await?;
             if suspect && let Some(outcome) = self.try_suspect(scope, batch).await {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use inbox_engine::internal::Rule;
 use tokio::sync::{Notify, RwLock};
 
 use super::{
@@ -31,6 +32,7 @@ pub struct WorkState {
 impl WorkState {
     /// The same beside transactions of another kind, in the same process.
     pub fn beside(aside: &Arc<RwLock<()>>) -> Self {
-        Self { aside: Arc::clone(aside), ..Self::default() }
+        let aside = if Rule::OneAside.on() { Arc::clone(aside) } else { Arc::default() };
+        Self { aside, ..Self::default() }
     }
 }

@@ -96,7 +96,7 @@ impl Inspections for Postgres {
         let open = rights::open_schemas(on(conn), true).await?;
         findings.extend(open.map(inspect::doubtful));
         let unsound = objects::unsound(on(conn), true, inspect::INBOX).await?;
-        findings.extend(unsound.into_iter().map(inspect::fatal));
+        findings.extend(inspect::unsound(unsound));
         Ok(findings)
     }
 

@@ -36,7 +36,7 @@ impl Inspections for Sqlite {
         let mut findings = settings(conn).await?;
         findings.extend(inspect::schema(Self::version(conn).await?, Self::newest()));
         let unsound = objects::unsound_in_file(conn, inspect::INBOX).await?;
-        findings.extend(unsound.into_iter().map(inspect::fatal));
+        findings.extend(inspect::unsound(unsound));
         Ok(findings)
     }
 

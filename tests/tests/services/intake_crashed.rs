@@ -133,6 +133,39 @@ async fn an_event_that_ends_the_process_is_parked_and_none_of_kafka_is_blamed() 
     said(&stage, &["parked", "list"]).await;
 }
 
+/// One that ends the process where it is run for good is never parked by HTTP, and is sent again and again. What is run
+/// with nothing beside it is not run beside that either: no process is counted against it that the other one has ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_runs_alone_runs_beside_nothing_that_comes_another_way() {
+    let stage = Stage::set("aside", 1).await;
+    let [port] = free_ports().unwrap();
+    let mut command = worker(&stage);
+    command
+        .env("INBOX_CONSUMER__INSTANCE_ID", "one")
+        .env("INBOX_INTAKE__LISTEN", format!("127.0.0.1:{port}"));
+    let payload = json!({"n": 1, "sleep_ms": 4_000}).to_string();
+    stage.send(&[Record::event("innocent-1", "Counted", "innocent", &payload)]).await;
+    let waiting = format!("{WAITING}{}'", stage.config.consumer.name);
+    let running = again_and_again(command);
+    let client = Client::new(&format!("127.0.0.1:{port}"));
+    let poison = event("poison", 1, Some("abort_for_good")).to_string();
+    let settled = async || stage.effects().await > 0 || stage.parked("").await > 0;
+    let sends = async {
+        loop {
+            let runs = async || stage.schema.number(&waiting).await > 0;
+            eventually(LONG, "the innocent one runs", runs).await;
+            drop(client.try_send(&[("content-type", "application/json")], poison.clone()).await);
+        }
+    };
+    tokio::select! {
+        () = sends => {}
+        () = eventually(LONG, "the innocent one is settled", settled) => {}
+    }
+    assert_eq!((stage.of("innocent").await, stage.parked("").await), (vec![1], 0));
+    assert!(!running.ends().is_empty(), "no process has ended with the other one");
+    running.end().await;
+}
+
 /// A process was killed while it ran an event, and the database is silent while the next one tries it: that says nothing
 /// against the event.
 #[tokio::test(flavor = "multi_thread")]

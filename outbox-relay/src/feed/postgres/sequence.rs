@@ -32,7 +32,7 @@ impl Numbers for Postgres {
         let readable: bool = sequence.at(1)?;
         let (increment, cache, cycle): (i64, i64, bool) =
             (sequence.at(3)?, sequence.at(4)?, sequence.at(5)?);
-        if increment < 1 || cache != 1 || cycle {
+        if (increment < 1 || cache != 1 || cycle) && Rule::SequenceInOrder.on() {
             return Ok(Some(out_of_order(&name, increment, cache, cycle)));
         }
         if !readable {

@@ -3,6 +3,7 @@
 //! So a row that its own transaction deletes is copied, too, as Debezium reads it from the log; a transaction that is
 //! rolled back leaves none; and the relay's protocol knows nothing of the other table.
 
+use inbox_engine::internal::Rule;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Postgres, Row as _};
 
 use outbox_core::internal::keeps_statements;
@@ -117,7 +118,8 @@ impl Table {
             ));
         }
         let (columns, values): (Vec<&str>, Vec<String>) = inserted.into_iter().unzip();
-        let moved = if self.partitioned { passes_moved(&mapping.id) } else { String::new() };
+        let passes = self.partitioned && Rule::MovedIsNoInsert.on();
+        let moved = if passes { passes_moved(&mapping.id) } else { String::new() };
         let body = format!(
             "BEGIN
 {moved}    INSERT INTO {}.outbox_events
@@ -134,7 +136,7 @@ END",
         let called = format!("{}.{}", name(&self.schema), name(&function));
         let trigger = |one| trigger(one, &qualified, &called);
         let copies = trigger(("outbox_adopt", "INSERT"));
-        let sees = if self.partitioned { trigger((MOVED, "DELETE")) } else { String::new() };
+        let sees = if passes { trigger((MOVED, "DELETE")) } else { String::new() };
         if body.contains(QUOTE) || qualified.contains(QUOTE) {
             wrong.push(format!(
                 "a name of the table contains {QUOTE}, which no statement of ours can hold"
