@@ -173,12 +173,17 @@ fn what_is_wrong_is_named_and_not_shown() {
         );
     }
     let mut sent = record("", &[("event_id", ID), ("event_type", "T")], "");
-    sent.key = Some(vec![0xff].into());
-    assert_eq!(
-        said(&own(), &sent).1,
-        "the record key, read as the aggregate id, is not UTF-8 text; `key:hex` reads keys that \
-         are no text"
-    );
+    for (key, problem) in [
+        (&[0xff][..], "is not UTF-8 text; `key:hex` reads keys that are no text"),
+        (
+            &42_i64.to_be_bytes(),
+            "contains a NUL character, as binary keys do; `key:hex` reads keys that are no text (`events.rules.aggregate_id`)",
+        ),
+    ] {
+        sent.key = Some(key.to_vec().into());
+        let wanted = format!("the record key, read as the aggregate id, {problem}");
+        assert_eq!(said(&own(), &sent).1, wanted);
+    }
 }
 
 /// E9: refused by its size before anything of it is looked at.

@@ -1,6 +1,10 @@
 //! Members of a group come, go, freeze and wake.
 
 use inbox_consumer::{Ended, Routes, config::Protocol};
+use rdkafka::{
+    ClientConfig,
+    consumer::{BaseConsumer, Consumer as _},
+};
 use tests::{
     Counter, Producer, Record, SOON, Stage, counted, eventually,
     soak::checker::{Expected, check},
@@ -101,6 +105,38 @@ async fn a_zombie_writes_nothing() {
     assert!(zombie.ended(SOON).await.success());
     let expected = Expected { aggregates: 2, per_aggregate: 30 };
     assert_eq!(check(stage.schema.pool(), expected).await.unwrap(), []);
+}
+
+/// The group refuses whoever has no assignor in common with its members: these are named, and what to change.
+#[tokio::test(flavor = "multi_thread")]
+async fn members_with_another_assignor_are_named() {
+    let stage = Stage::set("assignor", 1).await;
+    let (group, topic) = (stage.config.group().to_owned(), stage.topic.name().to_owned());
+    let mut settings = ClientConfig::new();
+    settings.set("bootstrap.servers", stage.topic.bootstrap()).set("group.id", &group);
+    settings.set("client.id", "older-app").set("partition.assignment.strategy", "range");
+    let older: BaseConsumer = settings.create().unwrap();
+    older.subscribe(&[&topic]).unwrap();
+    let (leave, left) = std::sync::mpsc::channel::<()>();
+    let polls = std::thread::spawn(move || {
+        while left.try_recv().is_err() {
+            drop(older.poll(std::time::Duration::from_millis(100)));
+        }
+    });
+    let asks: BaseConsumer =
+        ClientConfig::new().set("bootstrap.servers", stage.topic.bootstrap()).create().unwrap();
+    let is_in = async || {
+        let found = tokio::task::block_in_place(|| asks.fetch_group_list(Some(&group), SOON));
+        found.unwrap().groups().iter().any(|found| found.state() == "Stable")
+    };
+    eventually(SOON, "the older one is in it", is_in).await;
+    let mut ours = worker(&stage, &group, &[]);
+    ours.printed(SOON, "the group assigns with `range`").await;
+    ours.printed(SOON, "older-app at ").await;
+    leave.send(()).unwrap();
+    polls.join().unwrap();
+    ours.terminate();
+    ours.ended(SOON).await;
 }
 
 /// C18: a handler that does not answer for longer than the session lives does not cost the membership:

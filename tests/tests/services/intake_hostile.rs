@@ -1,7 +1,10 @@
 //! What whoever reaches an intake can do without a secret: it keeps nobody out for long, and takes no more memory than is
 //! written here.
 
-use std::time::{Duration, Instant};
+use std::{
+    io::ErrorKind::WouldBlock,
+    time::{Duration, Instant},
+};
 
 use sqlx::Postgres;
 use tests::{
@@ -13,7 +16,7 @@ use tests::{
 };
 use tokio::{
     io::AsyncWriteExt as _,
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
     time::{sleep, timeout},
 };
 use xtask::server::free_ports;
@@ -28,31 +31,55 @@ async fn schema() -> Schema {
     schema
 }
 
-/// Writes as much as a connection takes.
-async fn fill(stream: &mut TcpStream, bytes: &[u8]) {
-    while let Ok(Ok(())) = timeout(Duration::from_millis(200), stream.write_all(bytes)).await {}
+/// Requests without end, whose answers nobody reads, until the server takes no more of them.
+async fn unread(server: &Server) -> TcpStream {
+    let requests = b"GET /events HTTP/1.1\r\nHost: a\r\n\r\n".repeat(100);
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut stream = socket.connect(server.address).await.unwrap();
+    loop {
+        let mut rest = &*requests;
+        while !rest.is_empty() {
+            // A server that is slow is not stuck.
+            match timeout(Duration::from_secs(1), stream.write(rest)).await {
+                Ok(Ok(written)) => rest = &rest[written..],
+                _ => return stream,
+            }
+        }
+    }
 }
 
+/// They give way to who comes, long before their time to read is over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_that_never_read_keep_nobody_out() {
     const MAX: u16 = 16;
     let schema = schema().await;
     let mut config = config("slots", &schema.url());
     config.intake.connections_max = MAX;
-    config.intake.request_timeout = Duration::from_secs(2);
+    config.intake.request_timeout = Duration::from_mins(5);
     let server = Server::start::<Postgres>(config).await;
-    let requests = b"GET /events HTTP/1.1\r\nHost: a\r\n\r\n".repeat(4_000);
     let mut held = Vec::new();
     for _ in 0..MAX {
-        let mut stream = TcpStream::connect(server.address).await.unwrap();
-        fill(&mut stream, &requests).await;
-        held.push(stream);
+        held.push(unread(&server).await);
     }
     let begun = Instant::now();
     let answer = timeout(SOON, server.client().envelope(&envelope(&id(), "a", 1, ""))).await;
     assert_eq!(answer.expect("nobody else is answered").event(), "applied");
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     drop(held);
+    server.stop().await;
+}
+
+/// Where nobody needs its place, it is ended when its time to read is over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_never_reads_is_ended() {
+    let schema = schema().await;
+    let mut config = config("unread", &schema.url());
+    config.intake.request_timeout = Duration::from_secs(2);
+    let server = Server::start::<Postgres>(config).await;
+    let stream = unread(&server).await;
+    let ended = async || stream.try_write(b"GET").is_err_and(|it| it.kind() != WouldBlock);
+    eventually(SOON, "it is ended", ended).await;
     server.stop().await;
 }
 

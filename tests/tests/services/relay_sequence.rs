@@ -220,6 +220,16 @@ async fn a_sequence_that_hands_numbers_out_of_order_is_refused() {
     }
 }
 
+/// As after a copy by hand: nobody can say what numbers new rows will have.
+#[tokio::test]
+async fn a_column_without_a_sequence_of_its_own_is_told() {
+    let outbox = Outbox::set("no-sequence", 1).await;
+    outbox.schema.run("ALTER TABLE outbox_events ALTER seq DROP IDENTITY").await;
+    let (code, _, err) = ran(outbox.command(&RELAY), "check").await;
+    assert_eq!(code, Some(0), "{err}");
+    assert!(err.contains("outbox_events.seq has no sequence of its own"), "{err}");
+}
+
 /// A partitioned table has a unique index only with the columns that part it; rows twice by one key are nobody's error.
 #[tokio::test]
 async fn what_is_unique_no_more_is_told() {
@@ -242,6 +252,29 @@ async fn what_is_unique_no_more_is_told() {
     for told in ["outbox_releases is unlogged", "outbox_releases has rules"] {
         assert!(err.contains(told), "{err}");
     }
+}
+
+/// Whoever sees other rows than are there sends some late, or never.
+#[tokio::test]
+async fn rows_that_are_hidden_from_the_role_are_told() {
+    let mut outbox = Outbox::set("hidden", 1).await;
+    let role = tests::unique("role").replace('-', "_");
+    let schema = outbox.schema.name();
+    let grants = format!(
+        "CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA {schema} TO {role};
+         GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO {role}; GRANT ALL ON ALL SEQUENCES IN SCHEMA {schema} TO {role}"
+    );
+    outbox.schema.run(&grants).await;
+    let server = Services::from_env().postgres;
+    let address = server.split_once('@').unwrap().1;
+    let url = outbox.schema.url_at(&format!("postgres://{role}@{address}"));
+    outbox.config.database.url = url.into();
+    let told = "row security of outbox_events applies to this role";
+    let (_, _, before) = ran(outbox.command(&RELAY), "check").await;
+    outbox.schema.run("ALTER TABLE outbox_events ENABLE ROW LEVEL SECURITY").await;
+    let (_, _, after) = ran(outbox.command(&RELAY), "check").await;
+    outbox.schema.run(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
+    assert!(!before.contains(told) && after.contains(told), "{before}{after}");
 }
 
 /// A statement of the relay is a transaction of its own: under such a default it fails where it has waited for another.

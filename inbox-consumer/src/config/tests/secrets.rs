@@ -73,6 +73,17 @@ fn a_secret_is_read_from_a_file() {
 }
 
 #[test]
+fn a_secret_behind_a_byte_order_mark_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("password");
+    std::fs::write(&path, format!("\u{feff}{CANARY}")).unwrap();
+    let flags = [("kafka.sasl_password_file", path.to_str().unwrap())];
+    let refusal = refusal(MINIMAL, &[], &flags);
+    assert!(refusal.contains("begins with a byte order mark"), "{refusal}");
+    assert!(!refusal.contains(CANARY), "{refusal}");
+}
+
+#[test]
 fn a_secret_file_that_is_not_there_is_named() {
     let refusal = refusal(MINIMAL, &[], &[("database.url_file", "/nowhere/url")]);
     assert!(

@@ -114,6 +114,10 @@ async fn a_value_that_does_not_fit_stops_the_run_before_its_event() {
     let end = run(&credit(Each), &mut conn, &["{\"account\": s3cret"]).await;
     let RunEnd::Undecodable { at: 0, ran: 0, error } = end else { panic!("{end:?}") };
     assert!(error.starts_with("the payload is not JSON: ") && !error.contains("s3cret"), "{error}");
+    let marked = format!("\u{feff}{good}");
+    let end = run(&credit(Each), &mut conn, &[&marked]).await;
+    let RunEnd::Undecodable { error, .. } = end else { panic!("{end:?}") };
+    assert!(error.contains("it begins with a byte order mark"), "{error}");
 }
 
 #[tokio::test]

@@ -315,6 +315,10 @@ mod tests {
         assert_eq!(held.signatures(), [signature(SECOND)]);
         held.write("secrets", "");
         assert_eq!(held.refresh().len(), 1);
+        held.write("token", "\u{feff}three");
+        let lines = held.refresh();
+        assert!(lines.iter().any(|line| line.contains("byte order mark")), "{lines:?}");
+        assert_eq!(held.token(), "Bearer two");
     }
 
     #[test]
