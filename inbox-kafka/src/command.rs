@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use inbox_engine::internal::{Generation, LeaderEpoch, LogRange, NextOffset};
 use outbox_core::TopicPartition;
+use rdkafka::types::RDKafkaErrorCode;
 use tokio::sync::oneshot;
 
 use crate::{
@@ -25,6 +26,8 @@ pub(crate) enum Command {
     AckRevocation(Vec<TopicPartition>),
     /// A side thread's answer, or why there is none.
     Group(Result<GroupView, String>),
+    /// What the group's coordinator said to a side thread: whether the group is forbidden.
+    GroupAnswer(RDKafkaErrorCode),
     LogRange(TopicPartition, Reply<LogRange>),
     /// What commits carry from now on.
     Mark(String),

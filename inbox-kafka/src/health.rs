@@ -127,6 +127,12 @@ impl BrokerHealth {
         matches!(self.topics.get(topic), Some(TopicPresence::There(state, _)) if state.is_other(id))
     }
 
+    /// What is forbidden of a topic, or of the group that it is read in.
+    pub fn forbidden_to(&self, topic: &str) -> Option<&Forbidden> {
+        let group = || self.forbidden.iter().find(|it| it.resource == "group");
+        self.forbidden(topic).or_else(group)
+    }
+
     /// What is forbidden of a topic.
     pub fn forbidden(&self, topic: &str) -> Option<&Forbidden> {
         self.forbidden.iter().find(|it| it.resource == "topic" && &*it.name == topic)
@@ -159,7 +165,7 @@ mod tests {
         assert!(gone.topics_missing(begun).is_empty());
         assert!(gone.missing(&topic_partition(0), begun, begun + MISSING_MIN).is_some());
         assert_eq!(gone.topics_missing(begun + MISSING_MIN), [Arc::clone(&topic)]);
-        let two = TopicState { id: [2; 16], partitions: Some(2) };
+        let two = TopicState { id: [2; 16], partitions: Some(2), ..TopicState::UNKNOWN };
         let asked = begun + Duration::from_secs(1);
         let smaller = with(TopicPresence::There(two, asked));
         assert_eq!(smaller.missing(&topic_partition(1), begun, asked), None);

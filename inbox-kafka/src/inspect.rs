@@ -21,6 +21,7 @@ use crate::{
     broker::{BrokerError, TopicState},
     event::topic_state,
     ffi,
+    health::Forbidden,
     settings::{KafkaSettings, refusal},
     trouble,
 };
@@ -56,6 +57,13 @@ pub struct Logs {
 }
 
 impl Logs {
+    /// What the user may not read.
+    pub fn forbidden(&self) -> impl Iterator<Item = Forbidden> {
+        let forbidden =
+            self.topics.iter().filter(|(_, state)| state.is_some_and(|it| it.is_forbidden));
+        forbidden.map(|(topic, _)| Forbidden::topic(topic.as_str().into()))
+    }
+
     /// Those of the topics that were looked for and are not there.
     pub fn missing<'t>(&self, topics: &'t [String]) -> Vec<&'t String> {
         topics.iter().filter(|topic| self.topics.get(*topic) == Some(&None)).collect()
@@ -274,14 +282,20 @@ fn committed_offsets(
     }
 }
 
-/// What it means that nobody answered.
+/// What it means that nobody answered, or that a broker did not allow what was asked.
 pub(crate) fn no_answer(
     client: &Client,
     settings: &KafkaSettings,
     error: &KafkaError,
 ) -> BrokerError {
     // What the client has to say waits in its queue.
-    drop(client.poll(Duration::from_millis(100)));
+    let polled = client.poll(Duration::from_millis(100));
+    let polled = polled.and_then(|polled| polled.err()?.rdkafka_error_code());
+    if [polled, error.rdkafka_error_code()]
+        .contains(&Some(RDKafkaErrorCode::GroupAuthorizationFailed))
+    {
+        return BrokerError(Forbidden::group(settings.group.as_str().into()).to_string());
+    }
     let first = client.context().first();
     let refused = |(code, why): &(RDKafkaErrorCode, String)| {
         trouble::refusal(&settings.bootstrap, *code, why)

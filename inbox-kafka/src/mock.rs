@@ -49,6 +49,8 @@ pub enum Failure {
     CoordinatorLoading,
     /// Another process has this instance id; the client is dead.
     FencedInstance,
+    /// The user may not use the group.
+    GroupForbidden,
     /// The member is of an older generation.
     IllegalGeneration,
     /// The coordinator has moved.
@@ -180,6 +182,7 @@ fn code(failure: Failure) -> RDKafkaRespErr {
             RDKafkaRespErr::RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS
         }
         Failure::FencedInstance => RDKafkaRespErr::RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID,
+        Failure::GroupForbidden => RDKafkaRespErr::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED,
         Failure::IllegalGeneration => RDKafkaRespErr::RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION,
         Failure::NotCoordinator => RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_COORDINATOR,
         Failure::NotLeader => RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,

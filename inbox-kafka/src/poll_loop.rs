@@ -356,6 +356,8 @@ impl PollLoop {
             }
             Command::AckRevocation(partitions) => self.ack_revocation(&partitions),
             Command::Group(described) => self.handle_group(described),
+            Command::GroupAnswer(RDKafkaErrorCode::NoError) => self.stats.note_allowed(None),
+            Command::GroupAnswer(code) => self.notice_forbidden(code, None),
             Command::LogRange(topic_partition, reply) => self.ask_range(topic_partition, reply),
             Command::Mark(mark) => self.mark = mark,
             Command::Pause(topic_partition, paused) => self.handle_pause(&topic_partition, paused),

@@ -30,6 +30,7 @@ use crate::{
     client::{Client, list, list_at, partition_label},
     command::{Command, Mailbox, Question, Reply, SeekResult},
     ffi, group_view,
+    health::Forbidden,
     questions::ASK_TIMEOUT,
 };
 
@@ -105,17 +106,30 @@ fn answer(
         }
     }
     if !asked.is_empty() {
-        answer_committed(client, asked);
+        answer_committed(client, group, asked, mailbox);
     }
 }
 
 /// Asks for the committed offsets of all these partitions in one call.
-fn answer_committed(client: &Client, asked: Vec<(TopicPartition, Reply<Option<Committed>>)>) {
+fn answer_committed(
+    client: &Client,
+    group: &str,
+    asked: Vec<(TopicPartition, Reply<Option<Committed>>)>,
+    mailbox: &Mailbox,
+) {
     let answer = list(asked.iter().map(|(topic_partition, _)| topic_partition), Offset::Invalid)
         .and_then(|list| {
-            client
-                .committed_offsets(list, ASK_TIMEOUT)
-                .map_err(|error| BrokerError(error.to_string()))
+            let answer = client.committed_offsets(list, ASK_TIMEOUT);
+            let code = answer
+                .as_ref()
+                .map_or_else(KafkaError::rdkafka_error_code, |_| Some(RDKafkaErrorCode::NoError));
+            mailbox.send(Command::GroupAnswer(code.unwrap_or(RDKafkaErrorCode::Fail)));
+            answer.map_err(|error| match code {
+                Some(RDKafkaErrorCode::GroupAuthorizationFailed) => {
+                    BrokerError(Forbidden::group(group.into()).to_string())
+                }
+                _ => BrokerError(error.to_string()),
+            })
         });
     for (topic_partition, reply) in asked {
         let failed = |why: String| {

@@ -9,11 +9,13 @@ pub struct TopicState {
     pub id: [u8; 16],
     /// How many partitions it has, if the brokers tell.
     pub partitions: Option<usize>,
+    /// The brokers say that the user may not read it.
+    pub is_forbidden: bool,
 }
 
 impl TopicState {
     /// The brokers tell nothing.
-    pub const UNKNOWN: Self = Self { id: [0; 16], partitions: None };
+    pub const UNKNOWN: Self = Self { id: [0; 16], partitions: None, is_forbidden: false };
 
     /// Whether it is another topic than one of this id. What is not known proves nothing.
     pub fn is_other(&self, id: [u8; 16]) -> bool {

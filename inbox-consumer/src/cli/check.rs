@@ -253,6 +253,7 @@ async fn brokers<DB: Operators>(
         report.add("kafka", gone.into_iter().map(|topic| fatal(missing(topic))));
         return Vec::new();
     }
+    report.add("kafka", logs.forbidden().map(|forbidden| fatal(forbidden.to_string())));
     let facts = match inbox_kafka::internal::topics(kafka_settings(config)).await {
         Ok(facts) => facts,
         Err(error) => {

@@ -171,7 +171,7 @@ orders          4          -          -      150  140      -          -       0 
 }
 
 fn logs(facts: Vec<LogFacts>) -> Logs {
-    let state = TopicState { id: [7; 16], partitions: Some(5) };
+    let state = TopicState { id: [7; 16], partitions: Some(5), ..TopicState::UNKNOWN };
     Logs { facts, topics: [("orders".to_owned(), Some(state))].into() }
 }
 

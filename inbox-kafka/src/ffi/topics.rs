@@ -74,6 +74,11 @@ pub(super) unsafe fn describe(
     unsafe {
         let kind = rd::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS;
         let options = options(native, kind, timeout, ticket);
+        let refused = rd::rd_kafka_AdminOptions_set_include_authorized_operations(options, 1);
+        debug_assert!(refused.is_null(), "this kind of question has that option");
+        if !refused.is_null() {
+            rd::rd_kafka_error_destroy(refused);
+        }
         let topics = rd::rd_kafka_TopicCollection_of_topic_names(names.as_mut_ptr(), names.len());
         rd::rd_kafka_DescribeTopics(native, topics, options, queue);
         rd::rd_kafka_TopicCollection_destroy(topics);
@@ -113,7 +118,12 @@ unsafe fn facts(topic: *const rd::rd_kafka_TopicDescription_t) -> Result<TopicSt
         let mut count = 0;
         rd::rd_kafka_TopicDescription_partitions(topic, &raw mut count);
         let id = Uuid::from_u64_pair(high, low).into_bytes();
-        Ok(TopicState { id, partitions: Some(count) })
+        let mut known = 0;
+        let operations = rd::rd_kafka_TopicDescription_authorized_operations(topic, &raw mut known);
+        let read = rd::rd_kafka_AclOperation_t::RD_KAFKA_ACL_OPERATION_READ;
+        let is_forbidden =
+            !operations.is_null() && (0..known).all(|at| *operations.add(at) != read);
+        Ok(TopicState { id, partitions: Some(count), is_forbidden })
     }
 }
 

@@ -175,7 +175,7 @@ impl<DB: Owners> Control<DB> {
             ))
         };
         let (topic, committed, log) = tokio::time::timeout(ASK_MAX, asked).await.map_err(late)?;
-        let again = |error: BrokerError| match self.broker.health().forbidden(&partition.topic) {
+        let again = |error: BrokerError| match self.broker.health().forbidden_to(&partition.topic) {
             Some(forbidden) => TakeOverFault::Wait(Standstill::Forbidden(forbidden.to_string())),
             None => TakeOverFault::Again(error.0),
         };

@@ -110,12 +110,12 @@ pub(super) fn doubt(overview: &Overview) -> Option<String> {
     }
     let wait = if waiting_for_topic == 1 { "waits" } else { "wait" };
     let (topics, them) = match overview.missing_topics.len() {
-        1 => ("a topic that is missing", "it"),
-        _ => ("topics that are missing", "them"),
+        1 => ("a topic that is missing or may not be written to", "it"),
+        _ => ("topics that are missing or may not be written to", "them"),
     };
     let go = if waiting_for_topic == 1 { "the row goes" } else { "the rows go" };
     Some(format!(
-        "{} {wait} for {topics} ({}); create {them}, and {go}",
+        "{} {wait} for {topics} ({}); create {them}, or grant WRITE on {them}, and {go}",
         counted(waiting_for_topic, "row"),
         overview.missing_topics.join(", ")
     ))

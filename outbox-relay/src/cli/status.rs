@@ -70,7 +70,7 @@ pub(super) fn table(overview: &Overview) -> String {
 }
 
 /// What a person has to mend though no row waits at the moment.
-const WITHOUT_ROWS: [&str; 2] = ["sequence_behind: ", "id_shared: "];
+const WITHOUT_ROWS: [&str; 3] = ["sequence_behind: ", "id_shared: ", "forbidden: "];
 
 /// Rows that go by themselves later, and when the next of all these does.
 fn later(rows: i64, overview: &Overview) -> String {

@@ -428,11 +428,13 @@ fn one_row_is_spoken_of_as_one() {
     assert!(two.starts_with("2 rows are set aside, and 3 wait behind them; look at"), "{two}");
     (overview.failed, overview.waiting_for_topic) = (0, 1);
     overview.missing_topics = vec!["news".into()];
-    let one = "1 row waits for a topic that is missing (news); create it, and the row goes";
+    let one = "1 row waits for a topic that is missing or may not be written to (news); create it, or grant WRITE on it, and \
+               the row goes";
     assert_eq!(doubt(&overview).unwrap(), one);
     overview.waiting_for_topic = 5;
     overview.missing_topics.push("olds".into());
-    let two = "5 rows wait for topics that are missing (news, olds); create them, and the rows go";
+    let two = "5 rows wait for topics that are missing or may not be written to (news, olds); create them, or grant WRITE on \
+               them, and the rows go";
     assert_eq!(doubt(&overview).unwrap(), two);
     overview.waiting_for_topic = 0;
     assert_eq!(doubt(&overview), None);

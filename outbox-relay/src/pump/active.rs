@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     port::{Owners, Turn},
-    sink::{ConnectError, Sink, SinkSettings},
+    sink::{ConnectError, Forbidden, Sink, SinkSettings},
     telemetry::Signal,
 };
 
@@ -124,6 +124,12 @@ impl<F: Owners> Pump<F> {
                         }
                         break;
                     }
+                    Round::Forbidden(forbidden) => {
+                        self.kafka_forbids(work.lease, forbidden);
+                        work.lose_kafka();
+                        self.pause_serving(work, backoff.next()).await.or_else(ended)?;
+                        break;
+                    }
                     Round::Fenced => {
                         fencings.add(Instant::now());
                         if fencings.persist(Instant::now()) {
@@ -177,12 +183,20 @@ impl<F: Owners> Pump<F> {
             None => Ok(None),
             Some(Ok(sink)) => {
                 work.without_kafka = None;
+                if self.options.fencing.is_some() {
+                    self.meters.note_allowed("transactional_id", None);
+                }
                 if std::mem::take(&mut work.kafka_waits) {
                     work.progress.let_destination_go(kafka());
                 }
                 Ok(Some(Some(sink)))
             }
             Some(Err(ConnectError::Fatal(why))) => Err(TurnEnd::Ended(PumpEnd::KafkaFatal(why))),
+            Some(Err(ConnectError::Forbidden(forbidden))) => {
+                self.kafka_forbids(work.lease, forbidden);
+                self.pause_serving(work, backoff.next()).await.or_else(ended)?;
+                Ok(None)
+            }
             Some(Err(ConnectError::Outage(why))) => {
                 self.kafka_out(work.lease, why);
                 self.pause_serving(work, backoff.next()).await.or_else(ended)?;
@@ -219,6 +233,11 @@ impl<F: Owners> Pump<F> {
         if self.options.routes.reach_kafka() { None } else { work.dispatch.standstill() }
     }
 
+    fn kafka_forbids(&self, lease: &Lease, forbidden: Forbidden) {
+        lease.report_standstill(&forbidden.to_string());
+        self.note_forbidden(forbidden);
+    }
+
     fn kafka_out(&self, lease: &Lease, why: String) {
         self.counters.outages.add(1);
         lease.report_outage(why.clone());
@@ -238,7 +257,6 @@ fn ended(round: Round) -> Result<(), TurnEnd> {
     match round {
         Round::TurnLost => Err(TurnEnd::Lost),
         Round::WentBack => Err(TurnEnd::WentBack),
-        Round::Fatal(why) => Err(TurnEnd::Ended(PumpEnd::KafkaFatal(why))),
         _ => Ok(()),
     }
 }

@@ -1,8 +1,16 @@
-//! Topics that are missing: asked for again and again, ever more seldom, until they are there.
+//! Topics that are missing: asked for again and again, ever more seldom, until they are there. And those that may
+//! not be written: whether they may is learnt by writing, which breaks a transaction off each time.
 
 use std::{
     collections::HashMap,
     time::{Duration, Instant},
+};
+
+use super::Pump;
+use crate::{
+    port::Rounds,
+    sink::{Forbidden, TopicWait},
+    telemetry::Signal,
 };
 
 /// Brokers forget topics for moments: the first question comes soon.
@@ -15,22 +23,27 @@ pub(super) struct MissingTopics(HashMap<String, Retry>);
 
 #[derive(Debug)]
 struct Retry {
+    waits: TopicWait,
     at: Instant,
     wait: Duration,
 }
 
 impl MissingTopics {
-    /// Whether a topic was missing when it was last asked for.
-    pub(super) fn contains(&self, topic: &str) -> bool {
-        self.0.contains_key(topic)
+    /// What a topic waits for, as it was when it was last asked for.
+    pub(super) fn waits(&self, topic: &str) -> Option<TopicWait> {
+        self.0.get(topic).map(|retry| retry.waits)
     }
 
-    /// One more is missing; `false` if that is known.
-    pub(super) fn add(&mut self, topic: &str, now: Instant) -> bool {
-        if self.contains(topic) {
+    /// One more; `false` if that is known.
+    pub(super) fn add(&mut self, topic: &str, waits: TopicWait, now: Instant) -> bool {
+        if self.waits(topic).is_some() {
             return false;
         }
-        self.0.insert(topic.to_owned(), Retry { at: now + FIRST, wait: FIRST });
+        let wait = match waits {
+            TopicWait::Presence => FIRST,
+            TopicWait::Permission => LAST,
+        };
+        self.0.insert(topic.to_owned(), Retry { waits, at: now + wait, wait });
         true
     }
 
@@ -53,13 +66,44 @@ impl MissingTopics {
     /// A person did something: they may all be there.
     pub(super) fn ask_now(&mut self, now: Instant) {
         for retry in self.0.values_mut() {
-            *retry = Retry { at: now, wait: FIRST };
+            (retry.at, retry.wait) = (now, FIRST);
         }
     }
 
-    /// It is not missing any more.
-    pub(super) fn remove(&mut self, topic: &str) {
-        self.0.remove(topic);
+    /// It may be written to, as far as is known. Answers what it has waited for.
+    pub(super) fn remove(&mut self, topic: &str) -> Option<TopicWait> {
+        self.0.remove(topic).map(|retry| retry.waits)
+    }
+}
+
+impl<F: Rounds> Pump<F> {
+    /// Rows of a topic wait, by what it answered to one of them.
+    pub(super) fn note_wait(&self, missing: &mut MissingTopics, topic: &str, what: TopicWait) {
+        if !missing.add(topic, what, Instant::now()) {
+            return;
+        }
+        match what {
+            TopicWait::Presence => Signal::TopicMissing { topic: topic.to_owned() }.emit(),
+            TopicWait::Permission => self.note_forbidden(Forbidden::topic(topic)),
+        }
+    }
+
+    /// Records of these topics were sent, where something is forbidden.
+    pub(super) fn note_sent(&self, topics: Vec<String>) {
+        for topic in topics {
+            self.meters.note_allowed("cluster", None);
+            if self.meters.note_allowed("topic", Some(&topic)) {
+                Signal::TopicFound { topic }.emit();
+            }
+        }
+    }
+
+    /// Says once what the user may not do.
+    pub(super) fn note_forbidden(&self, forbidden: Forbidden) {
+        let reason = forbidden.to_string();
+        if self.meters.note_forbidden(forbidden) {
+            Signal::Forbidden { reason }.emit();
+        }
     }
 }
 
@@ -72,7 +116,8 @@ mod tests {
         let begin = Instant::now();
         let at = |millis| begin + Duration::from_millis(millis);
         let mut missing_topics = MissingTopics::default();
-        assert!(missing_topics.add("a", begin) && !missing_topics.add("a", at(100)));
+        let waits = TopicWait::Presence;
+        assert!(missing_topics.add("a", waits, begin) && !missing_topics.add("a", waits, at(100)));
         assert_eq!(missing_topics.due(at(399)), [""; 0]);
         assert_eq!(missing_topics.due(at(400)), ["a"]);
         assert_eq!(missing_topics.next(), Some(at(1_200)), "twice as long");
@@ -84,6 +129,8 @@ mod tests {
         missing_topics.ask_now(at(500));
         assert_eq!(missing_topics.due(at(500)), ["a"]);
         missing_topics.remove("a");
-        assert!(!missing_topics.contains("a") && missing_topics.next().is_none());
+        assert!(missing_topics.waits("a").is_none() && missing_topics.next().is_none());
+        assert!(missing_topics.add("a", TopicWait::Permission, begin));
+        assert_eq!(missing_topics.next(), Some(begin + LAST), "each try breaks a transaction off");
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     format::{Format, Formatted},
     port::{Row, RowFailure, RowId},
     routes::{Routes, Way},
-    sink::OutgoingRecord,
+    sink::{Forbidden, OutgoingRecord, TopicWait},
 };
 
 /// Written on a row that is not sent before a time of its own.
@@ -241,9 +241,9 @@ impl Sorter<'_> {
         }
         let refused = |error| failure(label(aggregate, *id), error);
         let topic = self.format.topic(event).map_err(refused)?;
-        if self.missing_topics.contains(&topic) {
+        if let Some(what) = self.missing_topics.waits(&topic) {
             let event = label(aggregate, *id);
-            return Err(waits(*id, event, *attempts, topic));
+            return Err(waits(*id, event, *attempts, topic, what));
         }
         let Formatted { topic, partition, record } =
             self.format.record(event, topic).map_err(refused)?;
@@ -275,11 +275,20 @@ impl Overflow {
     }
 }
 
-/// A row whose topic is missing.
-pub(super) fn waits(id: RowId, event: String, attempts: u32, topic: String) -> RowFailure {
-    let error = format!(
-        "the topic {topic} is not there; create it, and the row goes by itself, or correct `kafka.topic` or the \
-         row's own topic"
-    );
+/// A row that waits for its topic.
+pub(super) fn waits(
+    id: RowId,
+    event: String,
+    attempts: u32,
+    topic: String,
+    what: TopicWait,
+) -> RowFailure {
+    let error = match what {
+        TopicWait::Presence => format!(
+            "the topic {topic} is not there; create it, and the row goes by itself, or correct `kafka.topic` or the \
+             row's own topic"
+        ),
+        TopicWait::Permission => Forbidden::topic(&topic).to_string(),
+    };
     RowFailure::new(id, event, attempts, error).waiting_for(topic)
 }

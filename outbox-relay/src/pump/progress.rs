@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     port::{ReleasedRows, Rounds, Row, RowPage, RowQuery, is_destination},
-    sink::{Sink, TopicStatus},
+    sink::{Sink, TopicStatus, TopicWait},
     telemetry::Signal,
 };
 
@@ -226,7 +226,7 @@ impl<F: Rounds> Pump<F> {
         let names = session.call(F::topics).await.map_err(Round::DatabaseOut)?;
         for name in names {
             if !is_destination(&name) && asks {
-                progress.missing_topics.add(&name, now);
+                progress.missing_topics.add(&name, TopicWait::Presence, now);
             } else if without_kafka.is_some() && name == kafka() {
                 *kafka_waits = true;
             } else if !dispatch.is_out(&name) {
@@ -293,10 +293,11 @@ impl<F: Rounds> Pump<F> {
         for (name, topic) in sink.ask_topics(due).await {
             match topic {
                 TopicStatus::Missing | TopicStatus::Unknown(_) => {}
-                // A topic that is forbidden is told of by the row that meets it.
+                // What is wrong with a topic that is refused, the row says that meets it.
                 TopicStatus::There | TopicStatus::Refused(_) => {
-                    progress.missing_topics.remove(&name);
-                    Signal::TopicFound { topic: name.clone() }.emit();
+                    if progress.missing_topics.remove(&name) == Some(TopicWait::Presence) {
+                        Signal::TopicFound { topic: name.clone() }.emit();
+                    }
                     progress.there.insert(name);
                 }
             }

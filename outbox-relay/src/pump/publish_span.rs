@@ -90,11 +90,11 @@ impl PublishSpan {
 
     /// Ends with what became of the batch.
     pub(super) fn end(self, shipment: &Shipment) {
-        let why = match shipment {
-            Shipment::Done { .. } => return,
-            Shipment::Broken { why, .. } | Shipment::Fenced(why) | Shipment::Fatal(why) => why,
-        };
-        self.fail(why);
+        match shipment {
+            Shipment::Done { .. } => {}
+            Shipment::Broken { why, .. } | Shipment::Fenced(why) => self.fail(why),
+            Shipment::Forbidden(forbidden) => self.fail(&forbidden.to_string()),
+        }
     }
 }
 

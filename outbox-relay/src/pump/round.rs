@@ -13,8 +13,8 @@ use super::{
     work::{NewRows, Work},
 };
 use crate::{
-    port::{Marked, Rounds, Row, RowFailure, is_destination},
-    sink::{Refusal, Shipment, Sink},
+    port::{Marked, Rounds, Row, RowFailure},
+    sink::{Forbidden, OutgoingRecord, Refusal, Shipment, Sink},
     telemetry::Signal,
 };
 
@@ -37,8 +37,8 @@ pub(super) enum Round {
     TurnLost,
     /// The database went back to an older state.
     WentBack,
-    /// Kafka refuses for good.
-    Fatal(String),
+    /// The user lacks a right without which Kafka takes nothing.
+    Forbidden(Forbidden),
 }
 
 /// What a round is to send.
@@ -69,6 +69,7 @@ impl<F: Rounds> Pump<F> {
         let count = batch.records.len();
         let begun = Instant::now();
         let records = std::mem::take(&mut batch.records);
+        let topics = if self.meters.is_any_forbidden() { topics(&records) } else { Vec::new() };
         let shipment = match sink {
             Some(sink) if count > 0 => {
                 let span = PublishSpan::begin(&records);
@@ -93,7 +94,8 @@ impl<F: Rounds> Pump<F> {
                 more |= !left.is_empty() || work.new_rows.any();
                 let progress = &mut work.progress;
                 progress.limit = (progress.limit * 2).min(self.options.events_max);
-                let sent = all_but(&batch, &refused, &left);
+                let sent = all_but(&batch.rows, &refused, &left);
+                self.note_sent(all_but(&topics, &refused, &left));
                 self.conclude(work, &sent, (batch, refused)).await?;
                 Ok(Round::Shipped(more))
             }
@@ -114,7 +116,7 @@ impl<F: Rounds> Pump<F> {
                 Ok(Round::NewProducer(unclear))
             }
             Shipment::Fenced(error) => Ok(self.note_fencing(work, error).await),
-            Shipment::Fatal(why) => Ok(Round::Fatal(why)),
+            Shipment::Forbidden(forbidden) => Ok(Round::Forbidden(forbidden)),
         }
     }
 
@@ -252,15 +254,18 @@ impl<F: Rounds> Pump<F> {
         (batch, refused): (OutgoingBatch, Vec<Refusal>),
     ) -> Result<(), Round> {
         let OutgoingBatch { rows, appended, .. } = batch;
-        let failed = refused.into_iter().map(|Refusal { place, aggregate, error, missing }| {
+        let mut failed = Vec::new();
+        for Refusal { place, aggregate, topic, error, waits: what } in refused {
             let SentRow { id, attempts, .. } = rows[place];
             let event = label(&aggregate, id);
-            match missing {
-                Some(topic) if Rule::RowsAwaitTopic.on() => waits(id, event, attempts, topic),
+            failed.push(match what {
+                Some(what) if Rule::RowsAwaitTopic.on() => {
+                    self.note_wait(&mut work.progress.missing_topics, &topic, what);
+                    waits(id, event, attempts, topic, what)
+                }
                 _ => RowFailure::new(id, event, attempts, error),
-            }
-        });
-        let failed = failed.collect();
+            });
+        }
         let of = |waited: bool| sent.iter().filter(move |row| row.waited == waited);
         let ids = |waited| of(waited).map(|row| row.id).collect();
         let mut concluded = Concluded { sent: ids(false), late: ids(true), failed };
@@ -319,10 +324,6 @@ impl<F: Rounds> Pump<F> {
                     self.counters.retries.add(u64::from(*attempts > 0));
                     work.progress.expect_due(*after, now);
                 }
-                (Some(name), _) if is_destination(name) => {}
-                (Some(topic), _) if work.progress.missing_topics.add(topic, now) => {
-                    Signal::TopicMissing { topic: topic.clone() }.emit();
-                }
                 (Some(_), _) => {}
             }
         }
@@ -353,11 +354,18 @@ fn move_aside<F: Rounds>(batch: &mut OutgoingBatch, work: &mut Work<'_, F>) -> b
     !batch.failed.is_empty()
 }
 
-/// The rows of a batch without those that were refused or left.
-fn all_but(batch: &OutgoingBatch, refused: &[Refusal], left: &[usize]) -> Vec<SentRow> {
-    let mut sent: Vec<Option<SentRow>> = batch.rows.iter().copied().map(Some).collect();
+/// The topic of each record.
+fn topics(records: &[OutgoingRecord]) -> Vec<String> {
+    records.iter().map(|record| record.topic.clone()).collect()
+}
+
+/// What is of a batch without what is of rows that were refused or left.
+fn all_but<T: Clone>(all: &[T], refused: &[Refusal], left: &[usize]) -> Vec<T> {
+    let mut sent: Vec<Option<T>> = all.iter().cloned().map(Some).collect();
     for place in refused.iter().map(|refusal| refusal.place).chain(left.iter().copied()) {
-        sent[place] = None;
+        if let Some(sent) = sent.get_mut(place) {
+            *sent = None;
+        }
     }
     sent.into_iter().flatten().collect()
 }

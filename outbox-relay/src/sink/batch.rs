@@ -15,7 +15,7 @@ use rdkafka::{
 };
 
 use super::{
-    OutgoingRecord, Refusal, Shipment, SinkSettings,
+    Forbidden, OutgoingRecord, Refusal, Shipment, SinkSettings, TopicWait,
     context::{Context, Report},
     fault::{self, SendFault},
     inspection::{TopicStatus, statuses},
@@ -217,18 +217,21 @@ impl BatchProducer {
         handoff: Handoff,
         reports: &[Report],
     ) -> Shipment {
+        if self.transaction_error() == Some(Code::TopicAuthorizationFailed) {
+            return forbidden_topic(records, handoff);
+        }
         let mut refused = handoff.refused;
         let (mut neighbours, mut why) = (Vec::new(), None);
         match handoff.stopped.map(|code| (code, fault::classify(code))) {
             Some((code, SendFault::Fenced)) => return Shipment::Fenced(code.to_string()),
-            Some((code, SendFault::Fatal)) => return self.fatal(code, &code.to_string()),
+            Some((code, SendFault::Forbidden)) => return self.forbidden(code),
             _ => {}
         }
         for (place, code) in reports.iter().filter_map(|(place, code)| Some((*place, (*code)?))) {
             let code = self.real(code);
             match fault::classify(code) {
                 SendFault::Fenced => return Shipment::Fenced(code.to_string()),
-                SendFault::Fatal => return self.fatal(code, &code.to_string()),
+                SendFault::Forbidden => return self.forbidden(code),
                 SendFault::Record if self.confirm_refusal(&records[place].topic, code) => {
                     refused.push(refusal(place, &records[place], code));
                 }
@@ -300,7 +303,7 @@ impl BatchProducer {
         let code = self.real(fault::code(error));
         match fault::classify(code) {
             SendFault::Fenced => Shipment::Fenced(error.to_string()),
-            SendFault::Fatal => self.fatal(code, &error.to_string()),
+            SendFault::Forbidden => self.forbidden(code),
             _ => unknown(
                 self.acknowledged_places(&self.producer.context().reports()),
                 error.to_string(),
@@ -308,9 +311,30 @@ impl BatchProducer {
         }
     }
 
-    fn fatal(&self, code: Code, why: &str) -> Shipment {
-        Shipment::Fatal(fault::of_fatal(code, self.settings.transactional_id.as_deref(), why))
+    fn forbidden(&self, code: Code) -> Shipment {
+        Shipment::Forbidden(Forbidden::of(code, self.settings.transactional_id.as_deref()))
     }
+
+    /// Why the client has given the transaction up, and purged its records: these do not have the reason in their
+    /// reports. A second begin changes nothing and answers it.
+    fn transaction_error(&self) -> Option<Code> {
+        if !self.transactional() {
+            return None;
+        }
+        let answer = self.producer.begin_transaction().err();
+        answer.map(|error| fault::code(&error)).filter(|code| *code != Code::State)
+    }
+}
+
+/// The brokers do not let a topic into the transaction, and the client does not say which: one that is alone is it.
+fn forbidden_topic(records: &[OutgoingRecord], handoff: Handoff) -> Shipment {
+    let Handoff { mut refused, sent, .. } = handoff;
+    let mixed = sent.windows(2).any(|pair| records[pair[0]].topic != records[pair[1]].topic);
+    let code = Code::TopicAuthorizationFailed;
+    if !mixed {
+        refused.extend(sent.into_iter().map(|place| refusal(place, &records[place], code)));
+    }
+    Shipment::Broken { refused, acknowledged: Vec::new(), mixed, why: code.to_string() }
 }
 
 fn is_purge(code: Code) -> bool {
@@ -322,14 +346,18 @@ fn unknown(acknowledged: Vec<usize>, why: String) -> Shipment {
 }
 
 fn refusal(place: usize, outgoing: &OutgoingRecord, code: Code) -> Refusal {
-    let missing = matches!(code, Code::UnknownTopic | Code::UnknownTopicOrPartition);
+    let waits = match code {
+        Code::UnknownTopic | Code::UnknownTopicOrPartition => Some(TopicWait::Presence),
+        Code::TopicAuthorizationFailed => Some(TopicWait::Permission),
+        _ => None,
+    };
     let OutgoingRecord { topic, record, .. } = outgoing;
     let error = match code {
         Code::InvalidTimestamp => fault::of_timestamp(topic, record.timestamp_ms),
         _ => fault::of_record(code, topic, record.size()),
     };
     let aggregate = outgoing.aggregate.clone();
-    Refusal { place, aggregate, error, missing: missing.then(|| outgoing.topic.clone()) }
+    Refusal { place, aggregate, topic: topic.clone(), error, waits }
 }
 
 fn record(place: usize, outgoing: &OutgoingRecord) -> BaseRecord<'_, [u8], [u8], Box<usize>> {

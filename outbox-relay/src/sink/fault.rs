@@ -1,5 +1,7 @@
 //! What errors of librdkafka mean for a batch.
 
+use std::fmt;
+
 use rdkafka::{error::KafkaError, types::RDKafkaErrorCode as Code};
 
 /// The class of an error.
@@ -13,8 +15,61 @@ pub(super) enum SendFault {
     Unknown,
     /// Another producer has come.
     Fenced,
-    /// A person has to act.
-    Fatal,
+    /// The user lacks a right without which nothing can be sent.
+    Forbidden,
+}
+
+/// What the brokers do not allow the user.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Forbidden {
+    /// `topic`, `transactional_id` or `cluster`.
+    pub(crate) resource: &'static str,
+    pub(crate) name: String,
+    /// An operation of Kafka's access lists.
+    pub(crate) operation: &'static str,
+}
+
+impl Forbidden {
+    pub(crate) fn topic(name: &str) -> Self {
+        Self { resource: "topic", name: name.to_owned(), operation: "WRITE" }
+    }
+
+    /// What a code of the class [`SendFault::Forbidden`] is about.
+    pub(super) fn of(code: Code, transactional_id: Option<&str>) -> Self {
+        match (code, transactional_id) {
+            (Code::TransactionalIdAuthorizationFailed, Some(id)) => {
+                Self { resource: "transactional_id", name: id.to_owned(), operation: "WRITE" }
+            }
+            _ => Self {
+                resource: "cluster",
+                name: "kafka-cluster".into(),
+                operation: "IDEMPOTENT_WRITE",
+            },
+        }
+    }
+}
+
+impl fmt::Display for Forbidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { resource, name, operation } = self;
+        let (resource, remedy) = match *resource {
+            "transactional_id" => (
+                "transactional id",
+                "grant WRITE on it (a prefixed ACL on `kafka.transactional_id_prefix` serves), or set `kafka.fencing` to \
+                 false and run one relay only",
+            ),
+            "cluster" => (
+                "cluster",
+                "grant WRITE on the topics (before Kafka 2.8 IDEMPOTENT_WRITE on the cluster)",
+            ),
+            topic => (topic, "grant WRITE on it"),
+        };
+        write!(
+            f,
+            "forbidden: Kafka does not allow this user to {operation} the {resource} {name}: {remedy}; the relay continues by \
+             itself then"
+        )
+    }
 }
 
 /// The class of a code.
@@ -35,7 +90,7 @@ pub(super) fn classify(code: Code) -> SendFault {
         | Code::UnsupportedForMessageFormat => SendFault::Neighbour,
         Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch => SendFault::Fenced,
         Code::TransactionalIdAuthorizationFailed | Code::ClusterAuthorizationFailed => {
-            SendFault::Fatal
+            SendFault::Forbidden
         }
         _ => SendFault::Unknown,
     }
@@ -56,10 +111,7 @@ pub(super) fn of_record(code: Code, topic: &str, bytes: usize) -> String {
             "the topic {topic} is not there; create it, or correct `kafka.topic` or the row's own topic, \
              and retry the row"
         ),
-        Code::TopicAuthorizationFailed => format!(
-            "the user may not write to the topic {topic}; grant it WRITE and DESCRIBE there, and retry \
-             the row"
-        ),
+        Code::TopicAuthorizationFailed => Forbidden::topic(topic).to_string(),
         Code::MessageSizeTooLarge | Code::InvalidMessageSize => format!(
             "the record of {bytes} bytes is larger than `kafka.message_bytes_max` or than the topic \
              {topic} takes (`max.message.bytes`); raise both and retry the row, or discard it"
@@ -93,22 +145,5 @@ pub(super) fn of_timestamp(topic: &str, event_ms: Option<i64>) -> String {
              further from the broker's clock than {limits} of the topic allow; let both clocks follow NTP and retry the \
              row"
         ),
-    }
-}
-
-/// Why Kafka refuses for good.
-pub(super) fn of_fatal(code: Code, transactional_id: Option<&str>, why: &str) -> String {
-    match (code, transactional_id) {
-        (Code::TransactionalIdAuthorizationFailed, Some(id)) => format!(
-            "Kafka forbids the transactional id {id}; grant the user WRITE and DESCRIBE on it (a \
-             prefixed ACL on `kafka.transactional_id_prefix` serves), or set `kafka.fencing` to false \
-             and run one relay only"
-        ),
-        (Code::ClusterAuthorizationFailed, _) => {
-            "Kafka forbids idempotent writing; grant the user \
-             WRITE on the topics (before Kafka 2.8 IDEMPOTENT_WRITE on the cluster)"
-                .into()
-        }
-        _ => format!("the Kafka client has given up: {why}"),
     }
 }

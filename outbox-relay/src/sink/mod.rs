@@ -23,6 +23,7 @@ use crate::deadline::Deadline;
 
 #[cfg(feature = "cli")]
 pub(crate) use aging::aging_topics;
+pub(crate) use fault::Forbidden;
 pub(crate) use inspection::{TopicStatus, inspect};
 pub(crate) use settings::SinkSettings;
 
@@ -43,9 +44,19 @@ pub(crate) struct Refusal {
     /// Its place in the batch.
     pub(crate) place: usize,
     pub(crate) aggregate: String,
+    pub(crate) topic: String,
     pub(crate) error: String,
-    /// The topic, if it is missing and that is all.
-    pub(crate) missing: Option<String>,
+    /// What it waits for, if that is all.
+    pub(crate) waits: Option<TopicWait>,
+}
+
+/// What the rows of a topic wait for; they go by themselves then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TopicWait {
+    /// That it is there.
+    Presence,
+    /// That the user may write to it.
+    Permission,
 }
 
 /// What became of a batch.
@@ -60,8 +71,8 @@ pub(crate) enum Shipment {
     Broken { refused: Vec<Refusal>, acknowledged: Vec<usize>, mixed: bool, why: String },
     /// Another producer has come.
     Fenced(String),
-    /// Kafka refuses for good: a person has to act.
-    Fatal(String),
+    /// Kafka does not allow the user to send anything.
+    Forbidden(Forbidden),
 }
 
 /// Why no producer is ready.
@@ -69,6 +80,8 @@ pub(crate) enum Shipment {
 pub(crate) enum ConnectError {
     /// It may pass by itself.
     Outage(String),
+    /// The user lacks a right.
+    Forbidden(Forbidden),
     /// A person has to act.
     Fatal(String),
 }

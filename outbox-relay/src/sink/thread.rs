@@ -13,7 +13,7 @@ use rdkafka::producer::Producer as _;
 use tokio::sync::oneshot;
 
 use super::{
-    ConnectError, SendBatch, Shipment, SinkCommand, SinkSettings,
+    ConnectError, Forbidden, SendBatch, Shipment, SinkCommand, SinkSettings,
     batch::BatchProducer,
     context::Context,
     fault::{self, SendFault},
@@ -78,10 +78,9 @@ fn fence(producer: &BatchProducer, settings: &SinkSettings) -> Result<(), Connec
         let Err(error) = producer.producer.init_transactions(CALL_MAX) else { return Ok(()) };
         producer.producer.poll(Duration::ZERO);
         let code = fault::code(&error);
-        if fault::classify(code) == SendFault::Fatal {
+        if fault::classify(code) == SendFault::Forbidden {
             let id = settings.transactional_id.as_deref();
-            let text = fault::of_fatal(code, id, &error.to_string());
-            return Err(ConnectError::Fatal(text));
+            return Err(ConnectError::Forbidden(Forbidden::of(code, id)));
         }
         let again =
             matches!(&error, rdkafka::error::KafkaError::Transaction(said) if said.is_retriable());

@@ -18,10 +18,13 @@ use service_kit::{
 };
 
 use super::{Counters, Troubles, destinations::DestinationMeters};
-use crate::{deadline::Deadline, port::Reading};
+use crate::{deadline::Deadline, port::Reading, sink::Forbidden};
 
 /// What Kafka is called among the destinations; no other has this name.
 const KAFKA: &str = "kafka";
+
+/// While rows wait for a right, one of them is tried every ten seconds or so.
+const FORBIDDEN_FOR: Duration = Duration::from_secs(30);
 
 /// What one relay has measured of itself.
 #[derive(Debug)]
@@ -62,6 +65,8 @@ pub(crate) struct Live {
     pub(crate) turn: TurnState,
     /// Why nothing is shipped though this relay has the turn.
     pub(crate) standstill: Option<Standstill>,
+    /// What Kafka does not allow the user, and when it last said so.
+    pub(crate) forbidden: Vec<(Forbidden, Instant)>,
     /// What the last look at the outbox has found, and when; nothing after one that failed.
     pub(crate) reading: Option<(Instant, Reading)>,
     /// The largest number of a row that was ever seen.
@@ -87,6 +92,13 @@ pub(crate) struct Standstill {
     pub(crate) why: String,
     /// It may pass by itself.
     pub(crate) outage: bool,
+}
+
+impl Live {
+    /// What Kafka does not allow the user. Where no row has met it for long none may be left that would.
+    pub(super) fn forbidden(&self) -> impl Iterator<Item = &Forbidden> {
+        self.forbidden.iter().filter(|(_, at)| at.elapsed() < FORBIDDEN_FOR).map(|(it, _)| it)
+    }
 }
 
 impl Meters {
@@ -133,6 +145,7 @@ impl Meters {
         let mut live = self.lock();
         live.turn = TurnState::Unknown;
         live.standstill = None;
+        live.forbidden.clear();
         drop(live);
         self.troubles.kafka_unused();
         self.destinations.iter().for_each(|destination| destination.set_outage(None));
@@ -153,6 +166,31 @@ impl Meters {
             let since = before.map_or_else(Instant::now, |before| before.since);
             Standstill { since, why: why.to_owned(), outage }
         });
+    }
+
+    /// Kafka does not allow this; `false` when that is known.
+    pub(crate) fn note_forbidden(&self, forbidden: Forbidden) -> bool {
+        let (mut live, now) = (self.lock(), Instant::now());
+        if let Some((_, at)) = live.forbidden.iter_mut().find(|(known, _)| *known == forbidden) {
+            *at = now;
+            return false;
+        }
+        live.forbidden.push((forbidden, now));
+        true
+    }
+
+    /// It allows all of this kind, or the one of this name; `true` when it has not before.
+    pub(crate) fn note_allowed(&self, resource: &str, name: Option<&str>) -> bool {
+        let mut live = self.lock();
+        let before = live.forbidden.len();
+        let other =
+            |it: &Forbidden| it.resource != resource || name.is_some_and(|name| it.name != name);
+        live.forbidden.retain(|(it, _)| other(it));
+        live.forbidden.len() < before
+    }
+
+    pub(crate) fn is_any_forbidden(&self) -> bool {
+        !self.lock().forbidden.is_empty()
     }
 
     /// Kafka and all others.

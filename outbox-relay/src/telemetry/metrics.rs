@@ -62,7 +62,7 @@ metrics! { pub METRICS of Scrape<'_>, Scrape::outbox;
     Gauge "outbox_retrying_rows" "rows" [] |m, s| of(m, s, |it| Some(it.retrying));
     /// Rows that are not sent before a time of theirs (`deliver_after`), as far as the relay has met them, counted like these.
     Gauge "outbox_delayed_rows" "rows" [] |m, s| of(m, s, |it| Some(it.delayed));
-    /// Rows that go by themselves when their topic is there, as of the last look; of the first 1,000 of these and of those without a destination.
+    /// Rows that go by themselves when their topic is there and may be written to, as of the last look; of the first 1,000 of these and of those without a destination.
     Gauge "outbox_without_topic_rows" "rows" [] |m, s| of(m, s, |it| Some(it.without_topic));
     /// Rows that go by themselves when their destination works, counted like these; those that are in the relay's memory wait to be sent.
     Gauge "outbox_without_destination_rows" "rows" [] |m, s| of(m, s, |it| Some(it.without_destination));
@@ -76,10 +76,16 @@ metrics! { pub METRICS of Scrape<'_>, Scrape::outbox;
     Gauge "outbox_turn_held" "boolean" [] |m, s| s.add(&[], u8::from(has_turn(&m.live)));
     /// What was left of the lease of whoever has the turn, as of the last look; 0 when nobody has it.
     Gauge "outbox_lease_left_seconds" "seconds" [] |m, s| of(m, s, |it| Some(it.lease_left.as_secs_f64()));
-    /// 1 while this relay has the turn and ships nothing, with the reason's name: `outage`, `sequence_behind`, `id_shared`; absent while it ships.
+    /// 1 while this relay has the turn and ships nothing, with the reason's name: `outage`, `sequence_behind`, `id_shared`, `forbidden`; absent while it ships.
     Gauge "outbox_standstill" "boolean" [reason] |m, s| {
         if let Some(standstill) = &m.live.standstill {
             s.add(&[standstill_name(standstill)], 1);
+        }
+    };
+    /// 1 for each topic and transactional id that Kafka does not let the user write to: `resource` is `topic`, `transactional_id` or `cluster`, `operation` what to grant.
+    Gauge "outbox_forbidden" "boolean" [resource name operation] |m, s| {
+        for it in m.live.forbidden() {
+            s.add(&[it.resource, &it.name, it.operation], 1);
         }
     };
     /// For how long the database or Kafka has not answered this relay; 0 while it does. Kafka's is that of the relay that has the turn.
@@ -229,7 +235,7 @@ const HEALTH: &str = "
 
 Both answer with JSON. That of `/health/ready` has `ready`; `turn`: `own`, `others` or `unknown`; `sentence`, the same for people, with who has the turn and what is left
 of the lease; and `reasons`: for each what keeps the relay from being ready, `reason` by name and `sentence` for people. The names are `database_outage` and, for the relay that has the turn,
-`kafka_outage` (out for more than 10 s), `outage` (something else has kept it from shipping for as long), `sequence_behind` and `id_shared` (a person has to act), `lease_over` (another's lease has been over
+`kafka_outage` (out for more than 10 s), `outage` (something else has kept it from shipping for as long), `sequence_behind`, `id_shared` and `forbidden` (a person has to act; `forbidden` also for a single topic while others are written to), `lease_over` (another's lease has been over
 for more than 10 s, and this relay could not take the turn), `starting` (whose turn it is is not known yet), `stuck` (as `/health/live`), `ending` (shutting down), `ended`. A relay that stands by has no
 connection to Kafka and says nothing about it.
 

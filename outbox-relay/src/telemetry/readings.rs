@@ -21,7 +21,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(20);
 const OUT_MAX: Duration = Duration::from_secs(10);
 
 /// What a person has to mend, by the name that its sentence begins with.
-const NAMES: [&str; 2] = ["sequence_behind", "id_shared"];
+const NAMES: [&str; 3] = ["sequence_behind", "id_shared", "forbidden"];
 
 /// Everything that can be read off a relay while it runs. Cheap to clone; reading takes no lock that the relay's
 /// work waits for, and asks neither the database nor Kafka.
@@ -55,7 +55,7 @@ pub struct Readiness {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Unready {
-    /// `database_outage`, `kafka_outage`, `outage`, `sequence_behind`, `id_shared`, `standstill`, `lease_over`,
+    /// `database_outage`, `kafka_outage`, `outage`, `sequence_behind`, `id_shared`, `forbidden`, `standstill`, `lease_over`,
     /// `starting`, `stuck`, `ending`, `ended`.
     pub reason: &'static str,
     /// For people.
@@ -130,6 +130,9 @@ fn at_work(meters: &Meters, live: &Live) -> Vec<Unready> {
             reasons.extend(kafka.map(|outage| out("kafka", &outage)));
             let standstill = live.standstill.as_ref().and_then(still);
             reasons.extend(standstill.filter(|it| reasons.is_empty() || it.reason != "outage"));
+            // Of all else the standstill says it: nothing is shipped.
+            let topics = live.forbidden().filter(|it| it.resource == "topic");
+            reasons.extend(topics.map(|it| Unready::new("forbidden", it.to_string())));
         }
         TurnState::Others { until, .. } => {
             let over = Instant::now().saturating_duration_since(*until);

@@ -76,6 +76,14 @@ service_kit::signals! {
         error: String,
     }
 
+    error "forbidden" "{reason}"
+    /// Kafka does not allow the user to write to a topic, whose rows wait, or to use its transactional id, so that nothing is sent to Kafka. It is tried again by itself.
+    Forbidden {
+        ;
+        /// What to grant.
+        reason: String,
+    }
+
     error "http_failed" "{error}"
     /// The HTTP port cannot be had. The relay works on without metrics and health, and tries again.
     HttpFailed {
@@ -211,8 +219,8 @@ service_kit::signals! {
         holder: String,
     }
 
-    info "topic_found" "a topic that was missing is there"
-    /// A topic that was missing is there: the rows that wait for it go.
+    info "topic_found" "a topic that was missing is there, or one that was forbidden is not any more"
+    /// A topic that was missing is there, or one that was `forbidden` takes records again: the rows that wait for it go.
     TopicFound {
         /// Its name.
         topic: String,

@@ -15,6 +15,7 @@ fn every() -> Vec<Signal> {
         Signal::Disabled,
         Signal::Doubtful { reason: "`a` is longer than `b`".into() },
         Signal::Fenced { error: error.clone() },
+        Signal::Forbidden { reason: "grant WRITE".into() },
         Signal::HttpFailed { error: error.clone() },
         Signal::HttpListening { address: "127.0.0.1:9464".into() },
         Signal::IdShared { reason: "another relay uses it".into() },

@@ -121,9 +121,9 @@ async fn rows_that_cannot_be_sent_wait_for_a_person_and_hold_up_nobody() {
     running.stop().await;
 }
 
-/// F11: a topic that may not be written to.
+/// F11: a topic that may not be written to. No person is needed once it may.
 #[tokio::test]
-async fn rows_for_a_forbidden_topic_are_set_aside() {
+async fn rows_for_a_forbidden_topic_wait_until_it_is_allowed() {
     let mut outbox = Outbox::set("forbidden", 1).await;
     let broker = MockBroker::start(&[("mocked", 1)]).unwrap();
     outbox.config.kafka.bootstrap = broker.bootstrap();
@@ -134,7 +134,7 @@ async fn rows_for_a_forbidden_topic_are_set_aside() {
     broker.fail_next(Request::Produce, &[Failure::TopicForbidden]).unwrap();
     outbox.append("a", 2, 2).await;
     set_aside(&outbox, 1).await;
-    assert!(error(&outbox, "a").await.contains("grant it WRITE"));
+    assert!(error(&outbox, "a").await.contains("WRITE the topic mocked: grant WRITE on it"));
     outbox.append("b", 1, 1).await;
     outbox.drained(SOON).await;
     running.stop().await;

@@ -138,7 +138,7 @@ impl Broker for Log {
     }
 
     fn topic(&self, _: &str) -> BoxFuture<'static, Result<Option<TopicState>, BrokerError>> {
-        ready(Ok(Some(TopicState { id: [1; 16], partitions: None }))).boxed()
+        ready(Ok(Some(TopicState { id: [1; 16], partitions: None, ..TopicState::UNKNOWN }))).boxed()
     }
 
     fn record(
