@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
-use outbox_core::Record;
+use outbox_core::{Record, internal::request_pointer};
 use service_kit::WebhookKey;
 
 use crate::{
@@ -22,8 +22,8 @@ pub fn records(
     body: &Bytes,
     aggregate_id: Option<&str>,
 ) -> Result<Vec<Record>, Refused> {
-    let rules =
-        WebhookRules { aggregate_id: aggregate_id.map(str::to_owned), ..WebhookRules::default() };
+    let aggregate_id = aggregate_id.and_then(request_pointer);
+    let rules = WebhookRules { aggregate_id, ..WebhookRules::default() };
     match format::read(&map(headers), body, &rules, 0) {
         Ok(events) => Ok(events.records),
         Err(bad) => Err((bad.status.as_u16(), bad.at, bad.error)),

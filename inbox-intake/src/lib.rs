@@ -32,7 +32,7 @@ pub use intake::Intake;
 #[doc(hidden)]
 pub mod internal {
     pub use crate::{
-        format::{FieldMap, Place, WebhookRules},
+        format::{FieldMap, WebhookRules},
         inside::{Refused, records, signed},
         portion::QueueLimits,
         secrets::Secrets,

@@ -210,7 +210,9 @@ pub mod internal {
         commit_mark::CommitMark,
         decode_memory::{DECODED_BYTES_MAX, DecodeMemory},
         header_json::{HeadersError, headers_from_json, headers_to_json},
-        read::{Proposal, ReadAs, detect, reads_spec_version},
+        read::{
+            Proposal, ReadAs, RequestPlace, detect, reads_spec_version, request_pointer,
+        },
         record::Excerpt,
         time::{day, days, is_written, micros, rfc3339},
         trace_context::TraceParent,

@@ -2,13 +2,12 @@
 
 use std::{net::SocketAddr, time::Duration};
 
+use outbox_core::internal::{RequestPlace, request_pointer};
 use service_kit::{Problem, is_loopback, section};
 
 /// Events come by a router that a service mounts itself.
 const MOUNTED: &str = "mounted";
 const OFF: &str = "off";
-/// What a place in a header begins with.
-const HEADER: &str = "header:";
 
 section! {
     /// `[intake]`: events by HTTP, `POST /events`. See `docs/intake.md`.
@@ -96,7 +95,7 @@ impl Intake {
         }
         found.extend(self.map_problem());
         if let Some(pointer) = &self.webhook_aggregate_id
-            && (!pointer.starts_with('/') || pointer.parse::<outbox_core::Pointer>().is_err())
+            && request_pointer(pointer).is_none()
         {
             let text = format!(
                 "`intake.webhook_aggregate_id` is {pointer:?}, which is no JSON pointer; begin it with /, as in \
@@ -110,21 +109,20 @@ impl Intake {
     /// What is wrong with the map of fields.
     fn map_problem(&self) -> Option<Problem> {
         let Self { map_id, map_type, map_payload, .. } = self;
-        let is_pointer = |text: &str| text.starts_with('/');
-        let is_place =
-            |text: &str| is_pointer(text) || text.len() > HEADER.len() && text.starts_with(HEADER);
         let places = [("intake.map_id", map_id), ("intake.map_type", map_type)];
         for (key, place) in places {
-            if let Some(place) = place.as_ref().filter(|place| !is_place(place)) {
+            if let Some(place) = place.as_ref().filter(|it| RequestPlace::read(it).is_none()) {
                 let text = format!(
-                    "`{key}` is {place:?}; set a JSON pointer such as /id, or a header such as header:Idempotency-Key"
+                    "`{key}` is {place:?}; set a JSON pointer such as /id, with ~ as ~0, or a header such as \
+                     header:Idempotency-Key"
                 );
                 return Some(Problem::fatal(&[key], text));
             }
         }
-        if let Some(pointer) = map_payload.as_ref().filter(|pointer| !is_pointer(pointer)) {
-            let text =
-                format!("`intake.map_payload` is {pointer:?}; set a JSON pointer such as /payload");
+        if let Some(pointer) = map_payload.as_ref().filter(|it| request_pointer(it).is_none()) {
+            let text = format!(
+                "`intake.map_payload` is {pointer:?}; set a JSON pointer such as /payload, with ~ as ~0"
+            );
             return Some(Problem::fatal(&["intake.map_payload"], text));
         }
         let both =
@@ -134,7 +132,8 @@ impl Intake {
                         `intake.map_payload`";
             return Some(Problem::fatal(&["intake.map_id", "intake.map_type"], text));
         }
-        let unsigned = map_id.as_ref().is_some_and(|place| place.starts_with(HEADER));
+        let id = map_id.as_deref().and_then(RequestPlace::read);
+        let unsigned = matches!(id, Some(RequestPlace::Header(_)));
         (unsigned && !self.secret_files.is_empty()).then(|| {
             let text = "`intake.map_id` is a header, which no signature is of: one signed body would be as many events as \
                         somebody makes up ids for it; set a place in the body, or remove `intake.secret_files`";

@@ -6,12 +6,15 @@ use futures::FutureExt as _;
 use inbox_engine::internal::Limits;
 use inbox_intake::{
     Intake,
-    internal::{FieldMap, IntakeSettings, Place, QueueLimits, Secrets, WebhookRules, reader},
+    internal::{FieldMap, IntakeSettings, QueueLimits, Secrets, WebhookRules, reader},
 };
 use inbox_kafka::internal::Excerpts;
 use inbox_runtime::internal::{Direct, DirectSettings, Work, watch};
 use inbox_store::internal::port::{Lanes, Placement, Store};
-use outbox_core::TopicPartition;
+use outbox_core::{
+    TopicPartition,
+    internal::{RequestPlace, request_pointer},
+};
 use tokio::{net::TcpListener, sync::Notify, task::JoinSet};
 
 use super::{
@@ -98,7 +101,7 @@ impl<DB: Store> Consumer<DB> {
             secrets,
             signature_tolerance: intake.signature_tolerance,
             webhook: WebhookRules {
-                aggregate_id: intake.webhook_aggregate_id.clone(),
+                aggregate_id: intake.webhook_aggregate_id.as_deref().and_then(request_pointer),
                 map: field_map(intake),
             },
         })
@@ -181,8 +184,8 @@ impl<DB: Store> Consumer<DB> {
 /// Where requests of a form of their senders' own have which part; the configuration was checked.
 fn field_map(intake: &crate::config::Intake) -> Option<FieldMap> {
     Some(FieldMap {
-        id: Place::read(intake.map_id.as_deref()?)?,
-        event_type: Place::read(intake.map_type.as_deref()?)?,
-        payload: intake.map_payload.clone(),
+        id: RequestPlace::read(intake.map_id.as_deref()?)?,
+        event_type: RequestPlace::read(intake.map_type.as_deref()?)?,
+        payload: intake.map_payload.as_deref().and_then(request_pointer),
     })
 }

@@ -2,65 +2,49 @@
 
 use axum::http::HeaderMap;
 use bytes::Bytes;
+use outbox_core::{Pointer, internal::RequestPlace};
 
 use super::{BadInput, WebhookRules, draft::Draft, names::PartNames, pointed::pointed, text};
-
-/// What a place in a header begins with.
-const HEADER: &str = "header:";
-
-/// Where a part is.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Place {
-    /// In this header.
-    Header(String),
-    /// In the body, at this JSON pointer.
-    Pointer(String),
-}
-
-impl Place {
-    /// Reads `header:Name`, or a JSON pointer; `None` where it is neither.
-    #[must_use]
-    pub fn read(text: &str) -> Option<Self> {
-        if let Some(name) = text.strip_prefix(HEADER) {
-            return (!name.is_empty()).then(|| Self::Header(name.to_ascii_lowercase()));
-        }
-        text.starts_with('/').then(|| Self::Pointer(text.to_owned()))
-    }
-
-    fn name(&self) -> String {
-        match self {
-            Self::Header(name) | Self::Pointer(name) => name.clone(),
-        }
-    }
-
-    fn pointer(&self) -> Option<&str> {
-        match self {
-            Self::Header(_) => None,
-            Self::Pointer(pointer) => Some(pointer),
-        }
-    }
-
-    /// What is there, where `json` is in the body: a text, or a whole number.
-    fn value(&self, headers: &HeaderMap, json: Option<&str>) -> Result<Option<String>, BadInput> {
-        match self {
-            Self::Header(name) => {
-                let value = text(headers, name)?.filter(|value| !value.is_empty());
-                Ok(value.map(str::to_owned))
-            }
-            Self::Pointer(_) => Ok(json.and_then(scalar)),
-        }
-    }
-}
 
 /// Where the parts of such requests are.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FieldMap {
     /// The id. A request without it is not of this form.
-    pub id: Place,
+    pub id: RequestPlace,
     /// The type.
-    pub event_type: Place,
-    /// A JSON pointer to the payload; without it the payload is the body as it is.
-    pub payload: Option<String>,
+    pub event_type: RequestPlace,
+    /// The payload in the body; without it the payload is the body as it is.
+    pub payload: Option<Pointer>,
+}
+
+/// What senders call it.
+fn name(place: &RequestPlace) -> String {
+    match place {
+        RequestPlace::Header(name) => name.clone(),
+        RequestPlace::Body(pointer) => pointer.to_string(),
+    }
+}
+
+fn in_body(place: &RequestPlace) -> Option<&Pointer> {
+    match place {
+        RequestPlace::Header(_) => None,
+        RequestPlace::Body(pointer) => Some(pointer),
+    }
+}
+
+/// What is there, where `json` is in the body: a text, or a whole number.
+fn value(
+    place: &RequestPlace,
+    headers: &HeaderMap,
+    json: Option<&str>,
+) -> Result<Option<String>, BadInput> {
+    match place {
+        RequestPlace::Header(name) => {
+            let value = text(headers, name)?.filter(|value| !value.is_empty());
+            Ok(value.map(str::to_owned))
+        }
+        RequestPlace::Body(_) => Ok(json.and_then(scalar)),
+    }
 }
 
 /// Reads a request that has an id where the map says; `None` for others.
@@ -70,26 +54,26 @@ pub(super) fn read(
     rules: &WebhookRules,
 ) -> Result<Option<Draft>, BadInput> {
     let Some(map) = &rules.map else { return Ok(None) };
-    let aggregate = rules.aggregate_id.as_deref();
-    let pointers = [map.id.pointer(), map.event_type.pointer(), aggregate, map.payload.as_deref()];
+    let aggregate = rules.aggregate_id.as_ref();
+    let pointers = [in_body(&map.id), in_body(&map.event_type), aggregate, map.payload.as_ref()];
     // A body that is no JSON has none of them.
     let [in_id, in_type, in_aggregate, in_payload] = pointed(body, pointers).unwrap_or_default();
-    let Some(id) = map.id.value(headers, in_id)? else { return Ok(None) };
+    let Some(id) = value(&map.id, headers, in_id)? else { return Ok(None) };
     let missing = |name: &str| BadInput::new(format!("`{name}` is missing or empty"));
-    let event_type = map.event_type.value(headers, in_type)?;
-    let event_type = event_type.ok_or_else(|| missing(&map.event_type.name()))?;
+    let event_type = value(&map.event_type, headers, in_type)?;
+    let event_type = event_type.ok_or_else(|| missing(&name(&map.event_type)))?;
     let mut names = PartNames {
-        id: map.id.name().into(),
-        event_type: map.event_type.name().into(),
+        id: name(&map.id).into(),
+        event_type: name(&map.event_type).into(),
         ..PartNames::WEBHOOK
     };
     let mut aggregate_id = text(headers, "aggregate-id")?.map(str::to_owned);
     if let Some(pointer) = aggregate.filter(|_| aggregate_id.is_none()) {
         aggregate_id = in_aggregate.and_then(scalar);
         if aggregate_id.is_none() {
-            return Err(missing(pointer));
+            return Err(missing(&pointer.to_string()));
         }
-        names.aggregate_id = pointer.to_owned().into();
+        names.aggregate_id = pointer.to_string().into();
     }
     let payload = match &map.payload {
         None => Some(body.clone()),
@@ -119,8 +103,9 @@ mod tests {
     use super::*;
 
     fn rules(id: &str, event_type: &str, payload: Option<&str>) -> WebhookRules {
-        let [id, event_type] = [id, event_type].map(|place| Place::read(place).unwrap());
-        let map = FieldMap { id, event_type, payload: payload.map(str::to_owned) };
+        let [id, event_type] = [id, event_type].map(|place| RequestPlace::read(place).unwrap());
+        let map =
+            FieldMap { id, event_type, payload: payload.map(|pointer| pointer.parse().unwrap()) };
         WebhookRules { map: Some(map), ..WebhookRules::default() }
     }
 

@@ -21,12 +21,12 @@ mod webhook;
 
 use axum::http::{HeaderMap, StatusCode, header::CONTENT_TYPE};
 use bytes::Bytes;
-use outbox_core::Record;
+use outbox_core::{Pointer, Record};
 
 use crate::webhook_headers::WebhookHeaders;
 
 pub(crate) use draft::reader;
-pub use mapped::{FieldMap, Place};
+pub use mapped::FieldMap;
 pub(crate) use names::PartNames;
 
 /// What says that a body is our envelope where `webhook-id` says otherwise.
@@ -68,9 +68,9 @@ pub(crate) struct Events {
 /// Where the parts of webhooks are that their headers do not say.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WebhookRules {
-    /// A JSON pointer to the aggregate's id in the body, such as `/data/order_id`. Without it, and without a header
+    /// Where the aggregate's id is in the body, such as `/data/order_id`. Without it, and without a header
     /// `Aggregate-Id`, each webhook is an aggregate of its own.
-    pub aggregate_id: Option<String>,
+    pub aggregate_id: Option<Pointer>,
     /// Where the parts are of requests in a form of their senders' own.
     pub map: Option<FieldMap>,
 }

@@ -2,14 +2,12 @@
 
 use outbox_core::Pointer;
 
-/// The JSON that is at each pointer in a body, as it is written; nothing else of the body is built. A pointer that is
-/// none leads nowhere.
+/// The JSON that is at each pointer in a body, as it is written; nothing else of the body is built.
 pub(super) fn pointed<'b, const N: usize>(
     body: &'b [u8],
-    pointers: [Option<&str>; N],
+    pointers: [Option<&Pointer>; N],
 ) -> serde_json::Result<[Option<&'b str>; N]> {
-    let pointers = pointers.map(|pointer| pointer?.parse::<Pointer>().ok());
-    let known: Vec<Pointer> = pointers.iter().flatten().cloned().collect();
+    let known: Vec<Pointer> = pointers.iter().flatten().copied().cloned().collect();
     let mut found = [None; N];
     if !known.is_empty() {
         Pointer::find_all(&known, body, &mut found)?;

@@ -1,13 +1,23 @@
 //! Standard Webhooks: the id is in a header, the payload is the body as it is. The relay's headers are read, too.
 
+use std::sync::LazyLock;
+
 use axum::http::HeaderMap;
 use bytes::Bytes;
+use outbox_core::Pointer;
 
 use super::{
     BadInput, ENVELOPE, WebhookRules, decoded, draft::Draft, names::PartNames, pointed::pointed,
     scalar::Scalar, text,
 };
 use crate::webhook_headers::WebhookHeaders;
+
+static TYPE: LazyLock<Pointer> = LazyLock::new(|| known("/type"));
+static TIMESTAMP: LazyLock<Pointer> = LazyLock::new(|| known("/timestamp"));
+
+fn known(pointer: &str) -> Pointer {
+    pointer.parse().expect("a pointer")
+}
 
 /// Reads a webhook.
 pub(super) fn read(
@@ -22,9 +32,9 @@ pub(super) fn read(
     let (event_type, aggregate_id) = (header("event-type")?, header("aggregate-id")?);
     let occurred_at = header("occurred-at")?;
     // Looked into only for what the headers do not say.
-    let pointer = rules.aggregate_id.as_deref().filter(|_| aggregate_id.is_none());
+    let pointer = rules.aggregate_id.as_ref().filter(|_| aggregate_id.is_none());
     let looks = event_type.is_none() || pointer.is_some();
-    let pointers = [Some("/type"), Some("/timestamp"), pointer];
+    let pointers = [Some(&*TYPE), Some(&*TIMESTAMP), pointer];
     let [in_type, in_timestamp, in_aggregate] =
         if looks { find(body, pointers)? } else { [const { None }; 3] };
     let mut names = PartNames { id: named.into(), ..PartNames::WEBHOOK };
@@ -37,7 +47,7 @@ pub(super) fn read(
     };
     let aggregate_id = match pointer {
         Some(pointer) => {
-            names.aggregate_id = pointer.to_owned().into();
+            names.aggregate_id = pointer.to_string().into();
             Some(in_aggregate.and_then(Scalar::whole).ok_or_else(|| {
                 BadInput::new(format!(
                     "the body has no text or whole number of 64 bits at `{pointer}`, the aggregate's id"
@@ -78,7 +88,7 @@ fn time(text: String) -> String {
 
 /// What a webhook without a type is told: it may be an envelope that lacks its content type.
 fn untyped(body: &Bytes, named: &str) -> BadInput {
-    let ids = pointed(body, [Some("/event_id"), Some("/0/event_id")]);
+    let ids = pointed(body, ["/event_id", "/0/event_id"].map(known).each_ref().map(Some));
     if ids.is_ok_and(|ids| ids.iter().any(Option::is_some)) {
         return BadInput::new(format!(
             "a request with `{named}` is read as a webhook, and its body is an envelope: send it with `Content-Type: \
@@ -89,7 +99,7 @@ fn untyped(body: &Bytes, named: &str) -> BadInput {
 }
 
 /// What is behind pointers into the body.
-fn find(body: &Bytes, pointers: [Option<&str>; 3]) -> Result<[Option<Scalar>; 3], BadInput> {
+fn find(body: &Bytes, pointers: [Option<&Pointer>; 3]) -> Result<[Option<Scalar>; 3], BadInput> {
     let not_json = |error| BadInput::new(format!("the body of the webhook is no JSON: {error}"));
     let found = pointed(body, pointers).map_err(not_json)?;
     let mut scalars = [const { None }; 3];
@@ -145,7 +155,7 @@ mod tests {
     #[test]
     fn an_aggregate_is_a_text_or_a_whole_number() {
         let rules =
-            WebhookRules { aggregate_id: Some("/data/id".into()), ..WebhookRules::default() };
+            WebhookRules { aggregate_id: Some(known("/data/id")), ..WebhookRules::default() };
         let headers: HeaderMap = [
             ("webhook-id".parse().unwrap(), "m-1".parse().unwrap()),
             ("event-type".parse().unwrap(), "Paid".parse().unwrap()),
