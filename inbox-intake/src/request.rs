@@ -81,10 +81,16 @@ pub(crate) async fn events<DB: Owners>(
 impl<DB: Owners> Shared<DB> {
     async fn answer(&self, request: Request<Body>) -> Result<Response<Body>, Refusal> {
         let (head, body) = request.into_parts();
-        check_encoding(&head.headers)?;
+        let is_packed = is_packed(&head.headers)?;
         let arriving = self.arrivals.begin();
-        let body = self.body(&head.headers, body, &arriving).await?;
-        self.check_signature(&head.headers, &body)?;
+        let mut body = self.body(&head.headers, body, &arriving).await?;
+        let mut signed = self.check_signature(&head.headers, &body);
+        if is_packed {
+            body = self.unpack(&body, &arriving).await?;
+            // Some senders sign what they send, others what their HTTP client packs for them afterwards.
+            signed = signed.or_else(|_| self.check_signature(&head.headers, &body));
+        }
+        signed?;
         let events = self.read(&head.headers, &body)?;
         let ids: Vec<String> = events.0.iter().map(DirectEvent::id).collect();
         let (events, is_list) = events;
@@ -117,28 +123,39 @@ impl<DB: Owners> Shared<DB> {
         arriving: &Arriving<'_>,
     ) -> Result<Bytes, Refusal> {
         let max = self.settings.body_bytes_max;
-        let too_large = || {
-            let error = format!("the body has more than {max} bytes");
-            Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, error)
-        };
         let said = headers.get(header::CONTENT_LENGTH).and_then(|said| said.to_str().ok());
         if said.and_then(|said| said.parse::<usize>().ok()).is_some_and(|said| said > max) {
-            return Err(too_large());
+            return Err(self.not_read(NotRead::TooLarge, "did not arrive whole"));
         }
         let read = arriving.read(body, max);
         match tokio::time::timeout(self.settings.request_timeout, read).await {
-            Ok(Ok(body)) => Ok(body),
-            Ok(Err(NotRead::TooLarge)) => Err(too_large()),
-            Ok(Err(NotRead::Broken)) => {
-                Err(Refusal::new(StatusCode::BAD_REQUEST, "the body did not arrive whole"))
-            }
-            Ok(Err(NotRead::Crowded)) => Err(Refusal::again(
-                "too much arrives at once, and this body has been arriving for longest",
-                1,
-            )),
+            Ok(read) => read.map_err(|why| self.not_read(why, "did not arrive whole")),
             Err(_) => {
                 Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"))
             }
+        }
+    }
+
+    /// A body of gzip as it was before, no longer than any body may be.
+    async fn unpack(&self, packed: &Bytes, arriving: &Arriving<'_>) -> Result<Bytes, Refusal> {
+        let unpacked = arriving.unpack(packed, self.settings.body_bytes_max).await;
+        unpacked.map_err(|why| {
+            self.not_read(why, "is not one whole member of gzip, as `Content-Encoding` says")
+        })
+    }
+
+    fn not_read(&self, why: NotRead, broken: &str) -> Refusal {
+        match why {
+            NotRead::TooLarge => {
+                let max = self.settings.body_bytes_max;
+                let error = format!("the body has more than {max} bytes");
+                Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, error)
+            }
+            NotRead::Broken => Refusal::new(StatusCode::BAD_REQUEST, format!("the body {broken}")),
+            NotRead::Crowded => Refusal::again(
+                "too much arrives at once, and this body has been arriving for longest",
+                1,
+            ),
         }
     }
 
@@ -194,12 +211,21 @@ pub(crate) async fn unknown(request: Request<Body>) -> Response<Body> {
     answer::refusal(StatusCode::NOT_FOUND, &error, None, None)
 }
 
-/// What is compressed is not unpacked here.
-fn check_encoding(headers: &HeaderMap) -> Result<(), Refusal> {
-    let encoding = headers.get(header::CONTENT_ENCODING);
-    if encoding.is_none_or(|encoding| encoding == "identity") {
-        return Ok(());
+/// Whether a body is gzip; nothing else is unpacked.
+fn is_packed(headers: &HeaderMap) -> Result<bool, Refusal> {
+    let mut encodings = headers.get_all(header::CONTENT_ENCODING).iter();
+    let (first, second) = (encodings.next(), encodings.next());
+    let Some(encoding) = first else { return Ok(false) };
+    let is = |name: &str| encoding.as_bytes().eq_ignore_ascii_case(name.as_bytes());
+    if second.is_none() && is("identity") {
+        return Ok(false);
     }
-    let error = "`Content-Encoding` has to be identity: bodies are taken as they are";
+    if second.is_none() && (is("gzip") || is("x-gzip")) {
+        return Ok(true);
+    }
+    let error = format!(
+        "`Content-Encoding: {}` is not read here: send gzip, or the body as it is",
+        String::from_utf8_lossy(encoding.as_bytes()).escape_debug()
+    );
     Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, error))
 }

@@ -1,10 +1,12 @@
 //! What an intake does, on either database.
 
-use std::time::Duration;
+use std::{io::Read as _, time::Duration};
 
+use flate2::{Compression, bufread::GzEncoder};
 use futures::future::join_all;
 use inbox_consumer::config::Config;
 use serde_json::{Value, json};
+use service_kit::WebhookKey;
 use standardwebhooks::Webhook;
 use uuid::Uuid;
 
@@ -233,7 +235,9 @@ pub async fn bad_input_is_refused<DB: Acted>(url: &str, look: &impl Look) {
     }
     for (headers, status) in [
         (&[("content-type", "text/plain")][..], 415),
-        (&[("content-type", "application/json"), ("content-encoding", "gzip")], 415),
+        (&[("content-type", "application/json"), ("content-encoding", "br")], 415),
+        (&[("content-type", "application/json"), ("content-encoding", "gzip, gzip")], 415),
+        (&[("content-type", "application/json"), ("content-encoding", "gzip")], 400),
         (&[("content-type", "application/json")], 400),
     ] {
         assert_eq!(client.send(headers, "{").await.status, status, "{headers:?}");
@@ -247,6 +251,55 @@ pub async fn bad_input_is_refused<DB: Acted>(url: &str, look: &impl Look) {
         assert!(answer.body["error"].as_str().is_some_and(|error| error.contains(words)));
     }
     assert_eq!(look.number("SELECT count(*) FROM effects").await, 0);
+    server.stop().await;
+}
+
+/// What gzip makes of a text.
+#[must_use]
+pub fn packed(text: &[u8]) -> Vec<u8> {
+    let mut packed = Vec::new();
+    let read = GzEncoder::new(text, Compression::best()).read_to_end(&mut packed);
+    read.expect("memory takes everything");
+    packed
+}
+
+/// A body of gzip is one with its content, however it is signed: as it is sent, or as it was before it was packed. What
+/// it holds has the bound of all bodies.
+pub async fn packed_bodies<DB: Acted>(url: &str, look: &impl Look) {
+    let (mut config, _file) = config_with_secret("packed", url);
+    config.intake.body_bytes_max = 4096;
+    let server = Server::start::<DB>(config).await;
+    let client = server.client();
+    let (now, key) = (unix_seconds(), WebhookKey::read(SECRET).expect("a secret"));
+    let send = async |id: &str, packed: Vec<u8>, signed: &[u8], encoding: &str| {
+        let now = now.to_string();
+        let signature = key.sign(id, &now, signed);
+        let headers = [
+            ("webhook-id", id),
+            ("webhook-timestamp", &*now),
+            ("webhook-signature", &*signature),
+            ("event-type", "Counted"),
+            ("content-encoding", encoding),
+        ];
+        client.send(&headers, packed).await
+    };
+    let body = br#"{"n":1}"#;
+    assert_eq!(send("m1", packed(body), &packed(body), "gzip").await.event(), "applied");
+    assert_eq!(send("m1", packed(body), body, "GZIP").await.event(), "copy");
+    assert_eq!(send("m2", packed(body), body, "x-gzip").await.event(), "applied");
+    assert_eq!(send("m2", body.to_vec(), body, "identity").await.event(), "copy");
+    assert_eq!(send("m3", packed(body), b"another", "gzip").await.status, 401);
+    let bomb = packed(&vec![b' '; 1 << 20]);
+    assert!(bomb.len() < 4096, "{}", bomb.len());
+    let answer = send("m3", bomb.clone(), &bomb, "gzip").await;
+    assert_eq!(answer.status, 413, "{answer:?}");
+    let cut = &bomb[..bomb.len() / 2];
+    assert_eq!(send("m3", cut.to_vec(), cut, "gzip").await.status, 413);
+    let cut = &packed(body)[..10];
+    let answer = send("m3", cut.to_vec(), cut, "gzip").await;
+    assert_eq!(answer.status, 400, "{answer:?}");
+    assert!(answer.body["error"].as_str().is_some_and(|error| error.contains("gzip")));
+    assert_eq!(look.number("SELECT count(*) FROM effects").await, 2);
     server.stop().await;
 }
 
@@ -470,6 +523,7 @@ macro_rules! intake_scenarios {
             a_rejected_event_is_parked
             a_long_list_that_is_rejected_is_parked
             bad_input_is_refused
+            packed_bodies
             answers_name_the_parts_of_senders
             formats
             signatures

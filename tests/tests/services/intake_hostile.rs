@@ -10,8 +10,8 @@ use sqlx::Postgres;
 use tests::{
     SOON, Schema, Services, Worker, eventually,
     intake::{
-        EFFECTS, Server, config,
-        scenarios::{SECRET, envelope, id},
+        Client, EFFECTS, Server, config,
+        scenarios::{SECRET, envelope, id, packed},
     },
 };
 use tokio::{
@@ -98,6 +98,46 @@ async fn connections_that_ask_nothing_give_way() {
     assert_eq!(answer.expect("nobody else is answered").event(), "applied");
     drop(held);
     server.stop().await;
+}
+
+/// Bodies that are a thousand times as large once they are unpacked: below and above what a body may have, many at once.
+/// What comes out is what may arrive in a process, with twice what one body may have of each that gives way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_that_unpack_to_a_thousand_times_as_much_take_little_memory() {
+    const BODY: usize = 64 << 20;
+    let schema = schema().await;
+    let [port] = free_ports().unwrap();
+    let address = format!("127.0.0.1:{port}");
+    let mut command = WORKER.command();
+    command
+        .arg("run")
+        .env("INBOX_CONSUMER__NAME", "bombs")
+        .env("INBOX_DATABASE__URL", schema.url())
+        .env("INBOX_INTAKE__LISTEN", &address)
+        .env("INBOX_INTAKE__BODY_BYTES_MAX", "16MiB")
+        .env("INBOX_INTAKE__ARRIVING_BYTES_MAX", "16MiB")
+        .env("INBOX_HTTP__LISTEN", "off")
+        .current_dir(std::env::temp_dir());
+    let mut process = Worker::spawn(&mut command);
+    eventually(SOON, "it listens", async || TcpStream::connect(&address).await.is_ok()).await;
+    let (large, largest) = (packed(&vec![b' '; BODY / 4 - 1]), packed(&vec![b' '; BODY]));
+    let client = Client::new(&address);
+    let headers = [("content-type", "application/json"), ("content-encoding", "gzip")];
+    let send = |body: &Vec<u8>| client.send(&headers, body.clone());
+    let answers = futures::future::join_all((0..32).map(|n| send([&large, &largest][n % 2]))).await;
+    for (n, answer) in answers.iter().enumerate() {
+        let wanted: &[u16] = if n % 2 == 0 { &[400, 503] } else { &[413, 503] };
+        assert!(wanted.contains(&answer.status), "{n}: {answer:?}");
+    }
+    let alone = send(&largest).await;
+    assert_eq!(alone.status, 413, "{alone:?}");
+    assert!(process.running(), "{}", process.log());
+    let most = most(process.pid());
+    let wanted = USUAL_BYTES + 2 * BODY;
+    println!("at most {} MB", most >> 20);
+    assert!(most < wanted, "{} MB, not {} MB", most >> 20, wanted >> 20);
+    process.terminate();
+    assert!(process.ended(SOON).await.success(), "{}", process.log());
 }
 
 /// Bodies in chunks of one byte, none of them whole: they take what they hold, and not a piece of memory for each chunk.
