@@ -211,7 +211,7 @@ pub mod internal {
         decode_memory::{DECODED_BYTES_MAX, DecodeMemory},
         header_json::{HeadersError, headers_from_json, headers_to_json},
         read::{
-            Proposal, ReadAs, RequestPlace, detect, reads_spec_version, request_pointer,
+            Proposal, ReadAs, RequestPlace, detect, micros_of, reads_spec_version, request_pointer,
         },
         record::Excerpt,
         time::{day, days, is_written, micros, rfc3339},

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::{
     Aggregate, Cause, Encode, Envelope, EventId, Header, Json, Record, Text, header_names,
-    outbox_event_error::{OutboxEventError, check_deliver_after, check_header_name, check_topic},
+    outbox_event_error::{self as error, OutboxEventError, check_header_name, check_topic},
     problem::{DEDUP_KEY_BYTES_MAX, EVENT_TYPE_BYTES_MAX, ID_BYTES_MAX, check_text},
     trace_context::{is_traceparent, is_tracestate},
 };
@@ -110,7 +110,7 @@ impl OutboxEvent {
             event_type,
             aggregate: aggregate.clone(),
             aggregate_version: None,
-            occurred_at_ms: event_id.made_at_ms(),
+            occurred_at_ms: event_id.made_at_ms().and_then(|it| error::check_occurred_at(it).ok()),
             schema_version: None,
             payload,
         };
@@ -130,6 +130,7 @@ impl OutboxEvent {
             .map_err(OutboxEventError::Type)?;
         headers.iter().try_for_each(|header| check_header_name(&header.name))?;
         topic.as_ref().map_or(Ok(()), check_topic)?;
+        envelope.occurred_at_ms.map(error::check_occurred_at).transpose()?;
         Ok(Self::of(envelope, topic, headers))
     }
 
@@ -171,10 +172,13 @@ impl OutboxEvent {
     }
 
     /// Says when it happened, in milliseconds since 1970.
-    #[must_use]
-    pub fn with_occurred_at_ms(mut self, millis: i64) -> Self {
-        self.envelope.occurred_at_ms = Some(millis);
-        self
+    ///
+    /// # Errors
+    ///
+    /// Outside of the years 0000 to 9999, and between 1970 and March 1973, as seconds would be: no consumer reads it.
+    pub fn with_occurred_at_ms(mut self, millis: i64) -> Result<Self, OutboxEventError> {
+        self.envelope.occurred_at_ms = Some(error::check_occurred_at(millis)?);
+        Ok(self)
     }
 
     /// Adds a header after those that are there.
@@ -300,8 +304,7 @@ impl OutboxEvent {
     ///
     /// When it is before 1970 or after the year 9999: it is counted in another unit.
     pub fn with_deliver_after_ms(mut self, millis: i64) -> Result<Self, OutboxEventError> {
-        check_deliver_after(millis)?;
-        self.deliver_after_ms = Some(millis);
+        self.deliver_after_ms = Some(error::check_deliver_after(millis)?);
         Ok(self)
     }
 
@@ -369,7 +372,7 @@ impl OutboxEvent {
 
     /// The record that carries it: the aggregate id is the key, the event's own headers come first,
     /// then those that were added. It has no timestamp, so Kafka sets the time of sending: by the timestamp a broker
-    /// deletes what is older than the topic's retention, and refuses what is ahead, and an event may have happened long ago.
+    /// deletes what is older than the topic's retention and refuses what is ahead.
     pub fn record(&self) -> Record {
         Record {
             key: Some(self.envelope.aggregate.aggregate_id.clone().into()),

@@ -1,6 +1,6 @@
 //! Why an event cannot be written, and what checks it.
 
-use crate::{CodecError, Problem, Text, header_names, problem::check_text};
+use crate::{CodecError, Problem, Text, header_names, problem::check_text, read::micros_of};
 
 /// The longest name of a topic, in bytes.
 const TOPIC_BYTES_MAX: usize = 249;
@@ -45,6 +45,12 @@ pub enum OutboxEventError {
         "the time of delivery is not between 1970 and the year 9999; it is told in milliseconds since 1970"
     )]
     DeliverAfter,
+    /// The time is none that consumers take.
+    #[error(
+        "the event's time is not in the years 0000 to 9999, or is between 1970 and March 1973, as seconds would be; it is \
+         told in milliseconds since 1970"
+    )]
+    OccurredAt,
     /// The key is no key.
     #[error("the dedup key {0}")]
     DedupKey(Problem),
@@ -70,7 +76,12 @@ pub(crate) fn check_topic(topic: &Text) -> Result<(), OutboxEventError> {
     Err(OutboxEventError::Topic)
 }
 
-pub(crate) fn check_deliver_after(millis: i64) -> Result<(), OutboxEventError> {
+pub(crate) fn check_deliver_after(millis: i64) -> Result<i64, OutboxEventError> {
     let sound = (0..=DELIVER_AFTER_MS_MAX).contains(&millis);
-    if sound { Ok(()) } else { Err(OutboxEventError::DeliverAfter) }
+    if sound { Ok(millis) } else { Err(OutboxEventError::DeliverAfter) }
+}
+
+/// Consumers read no other number as milliseconds.
+pub(crate) fn check_occurred_at(millis: i64) -> Result<i64, OutboxEventError> {
+    micros_of(millis, None).map(|_| millis).ok_or(OutboxEventError::OccurredAt)
 }

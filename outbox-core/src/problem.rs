@@ -47,6 +47,12 @@ pub enum Problem {
          its producer send those, or RFC 3339, or set `events.rules.occurred_at_unit` to seconds, micros, nanos or days"
     )]
     OtherUnit,
+    /// Its text is what a schema says of it.
+    #[error(
+        "was written with a schema of a registry, as the header `__key_schema_id` says, and keys are not read by one; let \
+         its producer send keys as text, or the header `aggregate_id`, or set `events.rules.aggregate_id` to `key:hex`"
+    )]
+    OfSchema,
     /// It is a JSON object, array, fraction or boolean.
     #[error("is neither a text nor a whole number")]
     NotScalar,

@@ -46,7 +46,16 @@ pub struct Excerpt {
     pub headers: usize,
 }
 
+/// Where Confluent's `HeaderSchemaIdSerializer` names the schema of a key, which has nothing in front then.
+const KEY_SCHEMA: &[u8] = b"__key_schema_id";
+
 impl Record {
+    /// Whether the key is no text but what a schema of a registry describes, as a header says.
+    #[doc(hidden)]
+    pub fn is_key_of_schema(&self) -> bool {
+        self.key.is_some() && self.header_bytes(KEY_SCHEMA).is_some()
+    }
+
     /// The value of the last header of that name, as Kafka's own clients take it.
     pub fn header(&self, name: &str) -> Option<&Bytes> {
         self.header_bytes(name.as_bytes())

@@ -31,5 +31,5 @@ pub use request_place::{RequestPlace, pointer as request_pointer};
 pub use rule_keys::RuleKeys;
 pub use rules::{ReadRules, RulesError};
 pub use source::{Source, SourceError, Sources};
-pub use time::TimeUnit;
+pub use time::{TimeUnit, micros_of};
 pub use topic_pattern::TopicPattern;

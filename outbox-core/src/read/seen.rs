@@ -169,6 +169,10 @@ impl<'a> Seen<'a> {
                     Shape::Plain => header.map(Cow::Borrowed),
                 }
             }
+            // Some such bytes look like a text, with a length or quotes around it.
+            Source::Key if self.record.is_key_of_schema() => {
+                return Err(invalid(part, at, Problem::OfSchema));
+            }
             Source::Key => self.key(),
             Source::KeyHex => self.record.key.as_ref().map(|key| Cow::Owned(hex(key))),
             Source::Pointer(pointer) => {

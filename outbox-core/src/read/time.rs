@@ -65,6 +65,15 @@ impl TimeUnit {
 /// are such numbers.
 const MILLIS_MIN: i64 = 100_000_000_000;
 
+/// Microseconds since 1970 from a number in a unit, in the years 0000 to 9999. Where none is named it is milliseconds, and
+/// no time between 1970 and March 1973.
+pub fn micros_of(number: i64, unit: Option<TimeUnit>) -> Option<i64> {
+    if unit.is_none() && (1..MILLIS_MIN).contains(&number) {
+        return None;
+    }
+    unit.unwrap_or(TimeUnit::Millis).micros(number)
+}
+
 /// Milliseconds since 1970 from a whole number, or from an RFC 3339 time such as
 /// `2026-01-31T09:30:00.250+01:00`. Fractions below a millisecond are cut off. Numbers are milliseconds unless `unit`
 /// says otherwise.
@@ -73,11 +82,7 @@ pub(super) fn millis(text: &str, unit: Option<TimeUnit>) -> Result<i64, Problem>
         let micros = time::micros(text).filter(|micros| time::is_written(*micros));
         return micros.map(|micros| micros.div_euclid(1_000)).ok_or(Problem::NotTime);
     };
-    if unit.is_none() && (1..MILLIS_MIN).contains(&number) {
-        return Err(Problem::OtherUnit);
-    }
-    let micros = unit.unwrap_or(TimeUnit::Millis).micros(number);
-    micros.map(|micros| micros.div_euclid(1_000)).ok_or(Problem::OtherUnit)
+    micros_of(number, unit).map(|micros| micros.div_euclid(1_000)).ok_or(Problem::OtherUnit)
 }
 
 #[cfg(test)]

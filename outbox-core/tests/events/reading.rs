@@ -339,3 +339,20 @@ fn nothing_of_a_payload_is_in_debug() {
     assert!(!format!("{sent:?} {event:?}").contains("secret"));
     assert!(format!("{event:?}").contains("payload: 6 bytes"));
 }
+
+/// A key of a schema may look like a text, with its length or quotes around it: `__key_schema_id` says that it is none.
+#[test]
+fn a_key_of_a_schema_is_no_text() {
+    let headers = [("event_id", "0198c5a0-7b5e-7c3d-8000-000000000001"), ("event_type", "Paid")];
+    for key in ["\u{e}order-7", "\"order-7\""] {
+        let plain = record(key, &headers, "{}");
+        assert!(own().read("orders", 1, 2, &plain).is_ok(), "{key:?} without the header");
+        let with = |more: (&'static str, &'static str)| {
+            record(key, &[&headers[..], &[("__key_schema_id", "\u{1}..."), more]].concat(), "{}")
+        };
+        let (reason, error) = said(&own(), &with(("x", "y")));
+        assert!(reason == "invalid_key" && error.contains("`__key_schema_id`"), "{error}");
+        let named = own().read("orders", 1, 2, &with(("aggregate_id", "7"))).unwrap();
+        assert_eq!(named.aggregate.aggregate_id(), "7");
+    }
+}

@@ -17,6 +17,7 @@ fn an_event_fills_its_headers() {
         .with_aggregate_version(3)
         .with_schema_version(2)
         .with_occurred_at_ms(-1)
+        .unwrap()
         .with_header("tenant", "a")
         .unwrap();
     let record = event.record();
@@ -51,6 +52,25 @@ fn each_event_is_new_and_a_clone_is_the_same() {
     assert_ne!(one.id(), two.id());
     assert_eq!(one.id(), one.clone().id());
     assert_eq!(one.envelope().occurred_at_ms, one.id().made_at_ms());
+}
+
+/// What consumers would take for unreadable is refused where it is written, and where a row is read again.
+#[test]
+fn a_time_that_no_consumer_reads_is_refused() {
+    let event = || OutboxEvent::new("Credited", &account(), &5).unwrap();
+    // The year 10000 and before 0000; microseconds, seconds and days.
+    for millis in
+        [253_402_300_800_000, -62_167_219_200_001, 1_767_323_045_678_901, 1_767_323_045, 20_485]
+    {
+        let sentence = event().with_occurred_at_ms(millis).unwrap_err().to_string();
+        assert!(sentence.contains("milliseconds since 1970"), "{sentence}");
+        let mut envelope = event().envelope().clone();
+        envelope.occurred_at_ms = Some(millis);
+        assert!(OutboxEvent::restored(envelope, None, Vec::new()).is_err(), "{millis}");
+    }
+    for millis in [253_402_300_799_999, -62_167_219_200_000, 0, 1_767_323_045_678] {
+        assert!(event().with_occurred_at_ms(millis).is_ok(), "{millis}");
+    }
 }
 
 #[test]

@@ -194,7 +194,7 @@ fn shown(value: Option<&Bytes>) -> String {
 fn appended() -> OutboxEvent {
     let order = Aggregate::new("order", "7").unwrap();
     let event = OutboxEvent::new("OrderPaid", &order, &serde_json::json!({"total": 12.5})).unwrap();
-    event.with_header("tenant", "acme").unwrap().with_occurred_at_ms(1000)
+    event.with_header("tenant", "acme").unwrap().with_occurred_at_ms(1_767_323_045_678).unwrap()
 }
 
 fn record(settings: Debezium, event: &OutboxEvent) -> Result<Record, String> {

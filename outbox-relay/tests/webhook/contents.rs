@@ -26,6 +26,7 @@ fn full_event() -> OutboxEvent {
         .with_aggregate_version(3)
         .with_schema_version(2)
         .with_occurred_at_ms(1_700_000_000_123)
+        .unwrap()
         .with_correlation("checkout-77")
         .unwrap()
         .with_header("causation_id", "e-1")
@@ -250,11 +251,9 @@ async fn a_payload_in_a_cloud_event_is_what_its_type_says_or_base64() {
 
 #[tokio::test]
 async fn a_time_that_no_calendar_has_is_left_out() {
-    for millis in [i64::MIN, -1, 253_402_300_800_000, i64::MAX] {
-        let (request, document) =
-            cloud_event(event().with_occurred_at_ms(millis), "application/json").await;
-        assert_eq!((document.get("time"), request.header("occurred-at")), (None, None), "{millis}");
-    }
+    let before_1970 = event().with_occurred_at_ms(-1).unwrap();
+    let (request, document) = cloud_event(before_1970, "application/json").await;
+    assert_eq!((document.get("time"), request.header("occurred-at")), (None, None));
 }
 
 #[tokio::test]

@@ -77,6 +77,7 @@ fn forms() -> Vec<OutboxEvent> {
         .with_aggregate_version(-3)
         .with_schema_version(2)
         .with_occurred_at_ms(-1)
+        .unwrap()
         .with_id(EventId::from([255; 16]))
         .with_topic("orders.v2")
         .unwrap()
@@ -416,7 +417,7 @@ async fn what_keeps_an_event_from_being_appended_is_said_in_a_sentence() {
 /// As the documents of before `deliver_after` and `dedup_key` have it: services go on with it.
 const PLAIN: &str = "INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id, aggregate_version,
     occurred_at_ms, headers, payload)
-    VALUES ($1, 'OrderPaid', 'Order', '1', 3, 17, '[[\"correlation_id\", \"checkout-1\"]]', $2)";
+    VALUES ($1, 'OrderPaid', 'Order', '1', 3, 1767323045678, '[[\"correlation_id\", \"checkout-1\"]]', $2)";
 const DELIVERY: &str = "SELECT count(*) FROM outbox_events WHERE attempts = 0 AND retry_at IS NULL
     AND deliver_after IS NULL AND dedup_key IS NULL";
 

@@ -64,7 +64,7 @@ async fn an_event_of_another_time_is_sent_with_the_time_of_sending() {
     let now = i64::try_from(UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap();
     let mut connection = sqlx::PgConnection::connect(&outbox.schema.url()).await.unwrap();
     for (aggregate, days) in [("old", -30), ("ahead", 30)] {
-        let event = counted_event(aggregate, 1).with_occurred_at_ms(now + days * DAY_MS);
+        let event = counted_event(aggregate, 1).with_occurred_at_ms(now + days * DAY_MS).unwrap();
         outbox_core::append(&mut connection, &event).await.unwrap();
     }
     let running = outbox.start().await;

@@ -4,6 +4,7 @@
 //! `events(ord, event_id, aggregate_id, occurred_at, …)`; docs/declared-handlers.md tells what it may be.
 
 mod column;
+mod decimal;
 mod declaration;
 mod payloads;
 mod ready;

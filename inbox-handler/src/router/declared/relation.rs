@@ -1,6 +1,6 @@
 //! The relation of a run: its events as columns.
 
-use inbox_store::internal::port::Relation;
+use inbox_store::internal::port::{ColumnType, Relation};
 use outbox_core::{JsonFault, Pointer};
 use uuid::Uuid;
 
@@ -76,6 +76,13 @@ impl Columns {
                 Source::Key => record.key.as_deref().map(Given::Bytes),
                 Source::Payload(_) => found.next().copied().flatten().map(Given::Json),
             };
+            if column.source == Source::Key
+                && column.kind != ColumnType::Bytea
+                && record.is_key_of_schema()
+            {
+                let found = "what was written with a schema of a registry (`__key_schema_id`), which keys are not read by";
+                return Err(value::binary_key(column, found));
+            }
             value::put(column, given, values)?;
         }
         relation.ids.push(Uuid::from_bytes(*envelope.event_id.as_bytes()));

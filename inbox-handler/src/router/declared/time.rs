@@ -9,6 +9,16 @@ pub(super) fn micros(text: &str) -> Option<i64> {
     internal::micros(text).filter(|micros| internal::is_written(*micros))
 }
 
+/// What was found in place of a time.
+pub(super) const NO_TIME: &str = "a number that is no time in the years 0000 to 9999";
+pub(super) const SMALL: &str = "a number that is a time of 1970 to 1973 in milliseconds, as a number of seconds or days would be";
+
+/// Microseconds since 1970 from a number: milliseconds without a unit, as everywhere.
+pub(super) fn of_number(number: i64, unit: Option<TimeUnit>) -> Result<i64, &'static str> {
+    let is_small = unit.is_none() && micros_of_millis(number).is_some();
+    internal::micros_of(number, unit).ok_or(if is_small { SMALL } else { NO_TIME })
+}
+
 /// Microseconds since 1970 from milliseconds, within the years 0000 to 9999.
 pub(super) fn micros_of_millis(millis: i64) -> Option<i64> {
     TimeUnit::Millis.micros(millis)

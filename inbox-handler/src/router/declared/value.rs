@@ -11,12 +11,9 @@ use uuid::Uuid;
 
 use super::{
     column::{Column, Source},
+    decimal::is_decimal,
     time,
 };
-
-/// The longest decimal number, and the furthest its point may be moved.
-const NUMERIC_BYTES_MAX: usize = 1000;
-const NUMERIC_EXPONENT_MAX: u32 = 1000;
 
 /// What stands at a column's place.
 #[derive(Clone, Copy, Debug)]
@@ -95,9 +92,28 @@ fn missing(column: &Column) -> String {
     )
 }
 
+/// Of a key that is no text.
+pub(super) fn binary_key(column: &Column, found: &str) -> String {
+    let Column { name, kind, source, .. } = column;
+    format!(
+        "column `{name}`: expected {kind} in {source}, found {found}; only `bytea from key` takes it: let its producer send \
+         keys as text, or take {kind} from the payload or a header"
+    )
+}
+
 fn unfit(column: &Column, found: &str) -> String {
     let Column { name, kind, source, .. } = column;
-    let unit = if found == NO_TIME { ", or its unit, such as `in micros`" } else { "" };
+    if *source == Source::Key && found == NUL {
+        return binary_key(
+            column,
+            "a text with a NUL character, as numbers and keys of a schema registry have",
+        );
+    }
+    let unit = match found {
+        time::NO_TIME => ", or its unit, such as `in micros`",
+        time::SMALL => ", or its unit: `in seconds`, or `in millis` where that is what is meant",
+        _ => "",
+    };
     format!(
         "column `{name}`: expected {kind} ({}) in {source}, found {found}; correct its producer, or \
          the column's type{unit}",
@@ -195,7 +211,7 @@ fn unquoted(json: &str) -> Result<Cow<'_, str>, Cow<'static, str>> {
 
 fn plain(given: Given<'_>) -> Result<Cow<'_, str>, Cow<'static, str>> {
     let text = text(given)?;
-    if text.contains('\0') { Err("a text with a NUL character".into()) } else { Ok(text) }
+    if text.contains('\0') { Err(NUL.into()) } else { Ok(text) }
 }
 
 /// The text of a number: JSON writes it bare, headers as text.
@@ -253,26 +269,28 @@ fn bytes(given: Given<'_>) -> Result<Vec<u8>, Cow<'static, str>> {
 fn day(given: Given<'_>, unit: Option<TimeUnit>) -> Result<i32, Cow<'static, str>> {
     const DAY: i64 = 86_400_000_000;
     if let Some(number) = unit.and(number(given).ok()).and_then(|text| text.parse().ok()) {
-        let micros = unit.and_then(|unit| unit.micros(number)).ok_or(NO_TIME)?;
-        return i32::try_from(micros.div_euclid(DAY)).map_err(|_| NO_TIME.into());
+        let micros = unit.and_then(|unit| unit.micros(number)).ok_or(time::NO_TIME)?;
+        return i32::try_from(micros.div_euclid(DAY)).map_err(|_| time::NO_TIME.into());
     }
     time::days(&text(given)?).ok_or("a text that is no date".into())
 }
 
-const NO_TIME: &str = "a number that is no time in the years 0000 to 9999";
+const NUL: &str = "a text with a NUL character";
 
-/// RFC 3339, or a number: milliseconds since 1970 without a unit.
+/// RFC 3339, or a number: milliseconds since 1970 without a unit, as everywhere.
 fn moment(given: Given<'_>, unit: Option<TimeUnit>) -> Result<i64, Cow<'static, str>> {
-    let of_number = |text: &str| unit.unwrap_or(TimeUnit::Millis).micros(text.parse().ok()?);
     match given {
         Given::Json(json) if kind(json) == "a number" => {
-            of_number(json).ok_or(Cow::Borrowed(NO_TIME))
+            Ok(time::of_number(json.parse().map_err(|_| time::NO_TIME)?, unit)?)
         }
         _ => {
             let text = text(given)?;
-            let header = matches!(given, Given::Bytes(_));
-            let micros = time::micros(&text).or_else(|| of_number(&text).filter(|_| header));
-            micros.ok_or("a text that is no time".into())
+            match text.parse() {
+                Ok(number) if matches!(given, Given::Bytes(_)) => {
+                    Ok(time::of_number(number, unit)?)
+                }
+                _ => time::micros(&text).ok_or_else(|| "a text that is no time".into()),
+            }
         }
     }
 }
@@ -286,28 +304,6 @@ fn numeric(given: Given<'_>) -> Result<Cow<'_, str>, Cow<'static, str>> {
         return Ok(text);
     }
     Err(format!("{noun} that is no decimal number, or one that is too long").into())
-}
-
-/// `-12.50` or `1e6`, with digits on both sides of the point.
-fn is_decimal(text: &str) -> bool {
-    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
-        None => (text, None),
-    };
-    let mantissa = mantissa.strip_prefix('-').unwrap_or(mantissa);
-    let (whole, fraction) = match mantissa.split_once('.') {
-        Some((whole, fraction)) => (whole, Some(fraction)),
-        None => (mantissa, None),
-    };
-    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    let small = |exponent: &str| {
-        let unsigned = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
-        digits(unsigned) && unsigned.parse::<u32>().is_ok_and(|n| n <= NUMERIC_EXPONENT_MAX)
-    };
-    text.len() <= NUMERIC_BYTES_MAX
-        && digits(whole)
-        && fraction.is_none_or(digits)
-        && exponent.is_none_or(small)
 }
 
 /// JSON that every database takes.

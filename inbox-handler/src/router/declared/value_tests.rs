@@ -46,7 +46,9 @@ fn json_becomes_what_its_column_is() {
         ("text", r#""pl\u0061in""#, r#"Some("plain")"#),
         ("text", r#""""#, r#"Some("")"#),
         ("timestamptz", r#""1970-01-01T00:00:01Z""#, "Some(1000000)"),
-        ("timestamptz", "1000", "Some(1000000)"),
+        ("timestamptz", "1767323045678", "Some(1767323045678000)"),
+        ("timestamptz", "-1000", "Some(-1000000)"),
+        ("timestamptz from /c in millis", "1000", "Some(1000000)"),
         ("text?", "null", "None"),
         ("jsonb?", "null", "None"),
     ];
@@ -69,7 +71,7 @@ fn headers_and_keys_are_texts() {
         ("jsonb", b"[1]", r#"Some("[1]")"#),
         ("numeric", b"0.10", r#"Some("0.10")"#),
         ("text", b"", r#"Some("")"#),
-        ("timestamptz", b"1000", "Some(1000000)"),
+        ("timestamptz", b"1767323045678", "Some(1767323045678000)"),
     ];
     for (text, given, expected) in table {
         assert_eq!(bytes(text, given).as_deref(), Ok(expected), "{text} of {given:?}");
@@ -121,6 +123,9 @@ fn what_does_not_fit_is_told_without_the_value() {
             "an RFC 3339 text",
             "found a number that is no time in",
         ),
+        ("timestamptz", "1767323045", "milliseconds since 1970", "or its unit: `in seconds`"),
+        ("timestamptz", "20485", "milliseconds since 1970", "of seconds or days would be"),
+        ("timestamptz from /c in millis", "253402300800000", "RFC 3339", "found a number that is"),
         ("uuid", r#""s3cret""#, "a text with a UUID", "found a text that is no UUID;"),
         ("uuid", "77777", "a text with a UUID", "found a number;"),
         ("int8", "null", "64 bits", "found nothing or null;"),
@@ -143,6 +148,14 @@ fn what_does_not_fit_is_told_without_the_value() {
     assert!(error.contains("out of range"), "{error}");
     let error = taken("uuid", None).unwrap_err();
     assert!(error.contains("found nothing or null") && error.contains("write `uuid?`"), "{error}");
+}
+
+#[test]
+fn what_has_another_unit_or_a_schema_is_told_so() {
+    let error = bytes("timestamptz", b"1767323045").unwrap_err();
+    assert!(error.contains("in the header `h`, found a number that is a time of 1970"), "{error}");
+    let key = taken("text from key", Some(Given::Bytes(b"\0\0\0\0\x01\x0eorder-7"))).unwrap_err();
+    assert!(key.contains("a schema registry") && key.contains("only `bytea from key`"), "{key}");
 }
 
 #[test]
