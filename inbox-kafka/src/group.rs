@@ -45,7 +45,7 @@ impl PollLoop {
                 self.states.topic_partitions(&refused).iter().map(partition_label).collect();
             let why = format!(
                 "the group gives {}, of topics that `kafka.topics` does not name: nothing of them is read, and this \
-                 member joins the group anew to return them",
+                 member rejoins the group to return them",
                 names.join(", ")
             );
             self.tell_trouble(RDKafkaErrorCode::UnknownPartition, &why);
@@ -123,19 +123,17 @@ impl PollLoop {
     fn misfit(&self) -> Option<String> {
         let gone = |number: usize| self.stats.lacks(&self.states.get(number).topic_partition);
         if self.states.ours().into_iter().any(gone) {
-            return Some(
-                "the group gives partitions that are gone; this member joins it anew".into(),
-            );
+            return Some("the group gives partitions that are gone; this member rejoins it".into());
         }
         if !self.misfit.refused.is_empty() {
             return Some(
-                "the group gives topics that are not consumed; this member joins it anew".into(),
+                "the group gives topics that are not consumed; this member rejoins it".into(),
             );
         }
         let unassigned = self.stats.unassigned();
         (!unassigned.is_empty()).then(|| {
             format!(
-                "no member of the group was given {}; this one joins it anew",
+                "no member of the group was given {}; this one rejoins it",
                 unassigned.join(", ")
             )
         })

@@ -84,7 +84,7 @@ async fn decide<DB: Operators>(
         retired += 1;
     }
     let then = if retire.topic == INTAKE_TOPIC {
-        "the next event by HTTP begins it anew, and copies of what was taken before are still known"
+        "the next event by HTTP creates it again, and copies of what was taken before are still known"
     } else {
         "a topic of that name is read from its beginning"
     };

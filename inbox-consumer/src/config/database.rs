@@ -25,7 +25,7 @@ section! {
         /// again with fewer events.
         lock_timeout: Duration = "2s", in 10ms..=10m, shown "`database.statement_timeout` / 2, at most 2s";
         /// The longest silence of this process within a transaction; then the database ends it. It frees what a
-        /// frozen process has locked: until then its partitions stand still for whoever has them next, however short
+        /// frozen process has locked: until then its partitions stand still for their next owner, however short
         /// `kafka.session_timeout` is. Longer than `retry.attempt_deadline`, since a handler may be silent for that
         /// long: lower both to free them sooner. Should be at most 1m, or `kafka.session_timeout` if that is longer.
         idle_timeout: Duration = "40s", in 1s..=1h, shown "`kafka.session_timeout`, at most 40s, at least `retry.attempt_deadline` × 4/3";

@@ -201,7 +201,7 @@ fn of_the_group(live: &Live) -> impl Iterator<Item = Unready> {
         missing.map(move |topic| of(topic, "topic_missing", inbox_kafka::internal::missing(topic)));
     let unassigned = live.topics_unassigned.iter().map(move |topic| {
         let sentence = format!(
-            "no member of the group was given the topic {topic}: its records wait; this member joins the group anew, \
+            "no member of the group was given the topic {topic}: its records wait; this member rejoins the group, \
              within a minute"
         );
         of(topic, "topic_unassigned", sentence)

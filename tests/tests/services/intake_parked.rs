@@ -113,7 +113,7 @@ async fn a_retired_intake_begins_anew() {
     assert!(err.contains("parked there: 1 event"), "{err}");
     let out = said(&schema, name, &[&retire[..], &["--discard-parked"]].concat()).await;
     assert!(out.contains("retired 1 partition of topic http:events"), "{out}");
-    assert!(out.contains("the next event by HTTP begins it anew"), "{out}");
+    assert!(out.contains("the next event by HTTP creates it again"), "{out}");
 
     park(&server, &[("b", 3, "rejected")]).await;
     let copy = server.client().envelope(&first).await;

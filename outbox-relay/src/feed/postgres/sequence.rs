@@ -62,7 +62,7 @@ fn without() -> Finding {
 /// With a cache each session has numbers in stock: of two transactions one behind the other the second one's rows may
 /// have the lower ones.
 fn out_of_order(name: &str, increment: i64, cache: i64, cycle: bool) -> Finding {
-    let cycles = if cycle { ", and begins anew at its end" } else { "" };
+    let cycles = if cycle { ", and restarts at its end" } else { "" };
     Finding {
         fatal: true,
         text: format!(
