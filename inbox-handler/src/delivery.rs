@@ -25,7 +25,7 @@ pub struct Delivery {
 impl Delivery {
     /// The record as handlers are given it: with key and headers as the rules of the format read them.
     pub fn as_read(&self) -> &Record {
-        self.read_as.record.as_ref().unwrap_or(&self.record)
+        self.read_as.record.as_deref().unwrap_or(&self.record)
     }
 
     /// The event's id as its producer wrote it; `?` where the record could not be read.

@@ -12,7 +12,8 @@ use crate::{Envelope, Record, Text};
 #[derive(Clone, Default, Debug)]
 pub struct ReadAs {
     /// The record with key and headers as rules read them, where it is written in another way: what handlers are given.
-    pub record: Option<Record>,
+    /// In a box, since few events have one and each waits in memory.
+    pub record: Option<Box<Record>>,
     /// Whether the event's id alone tells which event it is, so that a duplicate may have another payload: it is the
     /// place of one change in its database's log.
     pub told_by_id: bool,
@@ -196,7 +197,7 @@ impl Reader {
                 let read = preset.plain(topic, record).and_then(|plain| {
                     let event = reader.seen(topic, partition, offset, &plain.record).envelope()?;
                     let told_by_id = plain.told_by_id && reader.has_own_id;
-                    let record = reader.shape.texts(plain.record);
+                    let record = reader.shape.texts(plain.record).map(Box::new);
                     let is_text_in_schema = preset.has_text_in_schema();
                     let read_as =
                         ReadAs { record, told_by_id, is_text_in_schema, ..ReadAs::default() };
