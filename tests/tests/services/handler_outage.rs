@@ -10,7 +10,7 @@ use tests::{Counter, Record, SOON, Stage, eventually};
 use super::acting::{acting, told};
 
 /// Longer than an event had before it was parked: five times the time-out of a lock, and its attempts.
-const HELD: Duration = Duration::from_secs(8);
+const HELD: Duration = Duration::from_secs(12);
 
 fn routes() -> Routes<Postgres> {
     acting().on("Counted", Counter)
@@ -20,7 +20,7 @@ async fn stage() -> Stage {
     let mut stage = Stage::set("handler-outage", 1).await;
     stage.config.retry.attempts_max = 2;
     stage.config.database.lock_timeout = Duration::from_millis(100);
-    stage.config.limits.outage_delay_max = Duration::from_secs(4);
+    stage.config.limits.outage_delay_max = Duration::from_secs(1);
     stage.schema.run("CREATE TABLE ledger (n bigint)").await;
     stage
 }
@@ -34,8 +34,9 @@ fn all(count: i64, sql: &str) -> Vec<Record> {
 async fn beside(stage: &Stage, during: Duration) -> i64 {
     let (begun, mut sent) = (Instant::now(), 0);
     while begun.elapsed() < during {
+        // In many aggregates: some of them are in lanes where nothing waits.
+        stage.count(&format!("beside-{}", sent % 16), sent / 16 + 1, sent / 16 + 1).await;
         sent += 1;
-        stage.count("beside", sent, sent).await;
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     sent
