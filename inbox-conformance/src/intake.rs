@@ -64,7 +64,7 @@ pub async fn a_locked_lane_is_waited_for<DB: Probe>(settings: DB::Settings) {
     let mut scene = Scene::<DB>::new(settings, "intake-lock").await;
     let scope = scene.take_over().await.scope;
     DB::begin(&mut scene.session, &LIMITS).await.expect("BEGIN");
-    let lanes = [Lane(2), Lane(0)];
+    let lanes = [(Lane(2), Offset(-1)), (Lane(0), Offset(-1))];
     let locked = DB::lock_lanes(&mut scene.session, scope.partition_ref, &lanes).await;
     let lane = |lane, last| LockedLane { lane: Lane(lane), epoch: scope.epoch, last: Offset(last) };
     assert_eq!(locked.expect("the lock"), [lane(0, -1), lane(2, -1)]);
@@ -72,7 +72,8 @@ pub async fn a_locked_lane_is_waited_for<DB: Probe>(settings: DB::Settings) {
     let mut other = scene.session().await;
     let waiting = tokio::spawn(async move {
         DB::begin(&mut other, &LIMITS).await.expect("BEGIN");
-        let locked = DB::lock_lanes(&mut other, scope.partition_ref, &[Lane(0)]).await;
+        let locked =
+            DB::lock_lanes(&mut other, scope.partition_ref, &[(Lane(0), Offset(-1))]).await;
         let locked = locked.expect("the lock");
         let look = DB::recheck(&mut other, &scope, &[super::scene::id(1)], &[]).await;
         DB::rollback(&mut other).await.expect("ROLLBACK");

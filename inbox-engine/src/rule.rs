@@ -20,6 +20,8 @@ pub enum Rule {
     SameTransactionAtAdvance,
     /// An advance that changes fewer rows than lanes rolls back.
     AdvanceCountsRows,
+    /// A lane is looked for among the versions of one slot of its positions, not among all that a snapshot keeps.
+    LanesFoundBySlot,
     /// Whoever locks several lane rows locks them in ascending order.
     LanesLockedInOrder,
     /// The ids of a claim are sorted by bytes.

@@ -5,16 +5,18 @@ use outbox_core::internal::objects::{Unique, unique};
 
 use crate::port::{Finding, Fit};
 
-/// What the consumer takes for granted of its tables.
-pub(super) const INBOX: &[Unique] = &[
-    unique("inbox_consumers", &["consumer"]),
-    unique("inbox_events", &["consumer_ref", "event_id"]),
-    unique("inbox_lanes", &["lane", "partition_ref"]),
-    unique("inbox_parked", &["leader_epoch", "offset", "partition_ref"]),
-    unique("inbox_partitions", &["consumer_ref", "partition", "topic", "topic_id"]),
-    unique("inbox_suspects", &["offset", "partition_ref"]),
-    unique("inbox_versions", &["aggregate_key", "consumer_ref"]),
-];
+/// What the consumer takes for granted of its tables, with the columns of the key of lanes.
+pub(super) const fn inbox(lanes: &'static [&'static str]) -> [Unique; 7] {
+    [
+        unique("inbox_consumers", &["consumer"]),
+        unique("inbox_events", &["consumer_ref", "event_id"]),
+        unique("inbox_lanes", lanes),
+        unique("inbox_parked", &["leader_epoch", "offset", "partition_ref"]),
+        unique("inbox_partitions", &["consumer_ref", "partition", "topic", "topic_id"]),
+        unique("inbox_suspects", &["offset", "partition_ref"]),
+        unique("inbox_versions", &["aggregate_key", "consumer_ref"]),
+    ]
+}
 
 /// The consumer refuses to start with it.
 pub(super) fn fatal(text: impl Into<String>) -> Finding {

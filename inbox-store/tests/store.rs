@@ -24,6 +24,9 @@ fn the_statement_that_the_suite_tries_is_the_one_of_the_operations_page() {
     assert_eq!(statement, conformance::remap::IDS_TAKEN_BACK);
 }
 
+#[path = "store/snapshot.rs"]
+mod snapshot;
+
 mod sqlite {
     use std::time::Duration;
 
@@ -119,7 +122,7 @@ mod postgres {
     }
 
     /// A schema of the test's own, dropped: a scenario makes it.
-    async fn settings(scenario: &str) -> Option<PgSettings> {
+    pub(super) async fn settings(scenario: &str) -> Option<PgSettings> {
         let url = server()?;
         let process = std::process::id();
         let schema: String = format!("t{process}_{scenario}").chars().take(63).collect();
@@ -306,7 +309,8 @@ mod postgres {
             });
             let steps: Vec<LaneMove> = steps.collect();
             let rows = format!(
-                "INSERT INTO inbox_lanes SELECT {lanes}, lane, 1, -1, 0 FROM generate_series(0, 3) lane"
+                "INSERT INTO inbox_lanes (partition_ref, lane, epoch, last_offset, slot, last_leader_epoch, added_by)
+                 SELECT {lanes}, lane, 1, -1, -1, 0, 7 FROM generate_series(0, 3) lane"
             );
             Postgres::run(&mut admin, &rows).await.unwrap();
             Postgres::run(&mut admin, "BEGIN").await.unwrap();

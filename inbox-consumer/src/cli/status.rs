@@ -273,6 +273,7 @@ pub(super) async fn status<DB: Operators>(
         Err(exit) => return exit,
     };
     let rows = DB::partitions(&mut conn, &config.consumer.name).await;
+    let snapshot = DB::oldest_snapshot(&mut conn).await.ok().flatten();
     DB::close_hard(conn).await;
     let rows = match rows {
         Ok(rows) => rows,
@@ -310,6 +311,9 @@ pub(super) async fn status<DB: Operators>(
             "\n{} of topics that are not configured; --all shows them",
             counted(hidden, "partition")
         ));
+    }
+    if let Some(warning) = snapshot.and_then(|open| open.warning()) {
+        terminal.say(format!("\n{warning}"));
     }
     exit
 }

@@ -26,6 +26,7 @@ mod handling;
 mod heads;
 pub(crate) mod intake;
 mod known_versions;
+mod lanes_seen;
 mod notes;
 mod outages;
 mod overlap;

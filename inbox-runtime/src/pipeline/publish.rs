@@ -159,19 +159,26 @@ pub async fn count_parked_for_ever<DB: Owners>(
     meters: std::sync::Arc<Meters>,
 ) {
     loop {
-        if let Some(parked) = count_parked(&sessions, &consumer).await {
+        if let Some((parked, snapshot)) = look(&sessions, &consumer).await {
             meters.publish_parked(parked);
+            meters.publish_snapshot(snapshot);
         }
         tokio::time::sleep(PARKED_EVERY).await;
     }
 }
 
-async fn count_parked<DB: Owners>(
+async fn look<DB: Owners>(
     sessions: &Sessions<DB>,
     consumer: &str,
-) -> Option<HashMap<TopicPartition, Parked>> {
+) -> Option<(HashMap<TopicPartition, Parked>, Option<Duration>)> {
     let mut conn = sessions.take().await.ok()?;
-    let Ok(rows) = DB::partitions(&mut conn, consumer).await else {
+    let looked = async {
+        Ok::<_, sqlx::Error>((
+            DB::partitions(&mut conn, consumer).await?,
+            DB::oldest_snapshot(&mut conn).await?,
+        ))
+    };
+    let Ok((rows, snapshot)) = looked.await else {
         sessions.give_up(conn).await;
         return None;
     };
@@ -183,5 +190,7 @@ async fn count_parked<DB: Owners>(
         let (events, aggregates) = (count(row.parked_events), count(row.parked_aggregates));
         all.insert(place, Parked { events, aggregates });
     }
-    Some(all)
+    let seconds = snapshot.and_then(|snapshot| snapshot.seconds);
+    let open = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    Some((all, open))
 }

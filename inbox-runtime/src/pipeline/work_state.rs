@@ -7,7 +7,7 @@ use tokio::sync::{Notify, RwLock};
 
 use super::{
     aggregate_keys::AggregateKeys, concurrency::ConcurrencyLimiter, known_versions::KnownVersions,
-    recent_copies::RecentCopies,
+    lanes_seen::LanesSeen, recent_copies::RecentCopies,
 };
 
 /// What transactions change for each other.
@@ -24,6 +24,8 @@ pub struct WorkState {
     pub(super) known_versions: KnownVersions,
     pub(super) aggregate_keys: AggregateKeys,
     pub(super) recent_copies: RecentCopies,
+    /// Where an intake's transactions have seen their lanes.
+    pub(super) lanes_seen: LanesSeen,
     /// The crash that a test asked for.
     #[cfg(feature = "testing")]
     pub crash: super::crash::Crash,

@@ -61,6 +61,7 @@ pub struct Meters {
     pub intake: IntakeMeter,
     live: Mutex<Live>,
     parked_now: Mutex<HashMap<TopicPartition, Parked>>,
+    oldest_snapshot: Mutex<Option<Duration>>,
 }
 
 /// One handler, by the event type it takes: as many as are registered, never more.
@@ -160,6 +161,7 @@ impl Meters {
             intake: IntakeMeter::default(),
             live: Mutex::default(),
             parked_now: Mutex::default(),
+            oldest_snapshot: Mutex::default(),
         })
     }
 
@@ -216,6 +218,16 @@ impl Meters {
     /// Replaces what is known to be parked.
     pub(crate) fn publish_parked(&self, parked: HashMap<TopicPartition, Parked>) {
         *guard(&self.parked_now) = parked;
+    }
+
+    /// Replaces for how long the oldest snapshot is known to be open.
+    pub(crate) fn publish_snapshot(&self, open: Option<Duration>) {
+        *guard(&self.oldest_snapshot) = open;
+    }
+
+    /// For how long the oldest snapshot was open when it was last looked at.
+    pub(crate) fn oldest_snapshot(&self) -> Option<Duration> {
+        *guard(&self.oldest_snapshot)
     }
 
     /// What was parked of a partition when it was last looked at.

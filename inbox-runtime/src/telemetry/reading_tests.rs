@@ -75,6 +75,7 @@ fn measured(consumer: &str) -> Readings {
     });
     let place = TopicPartition { topic: "orders".into(), partition: 0 };
     meters.publish_parked(HashMap::from([(place, Parked { events: 12, aggregates: 3 })]));
+    meters.publish_snapshot(Some(Duration::from_mins(10)));
     Readings(meters)
 }
 

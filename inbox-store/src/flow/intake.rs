@@ -14,7 +14,7 @@ use crate::{
 pub(crate) struct IntakeTexts {
     /// 1 consumer, 2 topic, 3 partition.
     pub(crate) partition: &'static str,
-    /// 1 partition, 2 lanes. In ascending order.
+    /// 1 partition, 2 lanes, 3 an offset that each was seen at or beyond. In ascending order.
     pub(crate) lock: &'static str,
     /// 1 partition, 2 owner, 3 process.
     pub(crate) settle: &'static str,
@@ -39,10 +39,17 @@ impl<DB: IntakeSql> Intakes for DB {
     async fn lock_lanes(
         conn: &mut DB::Connection,
         partition_ref: i64,
-        lanes: &[Lane],
+        lanes: &[(Lane, Offset)],
     ) -> Result<Vec<LockedLane>, sqlx::Error> {
-        let lanes: Vec<i64> = lanes.iter().map(|lane| i64::from(lane.0)).collect();
-        let rows = DB::fetch_all(conn, DB::intake().lock, values![partition_ref, &lanes]).await?;
+        let (lanes, mut seen): (Vec<i64>, Vec<i64>) =
+            lanes.iter().map(|(lane, seen)| (i64::from(lane.0), seen.0)).unzip();
+        let lock = DB::intake().lock;
+        let mut rows = DB::fetch_all(conn, lock, values![partition_ref, &lanes, &seen]).await?;
+        if rows.len() < lanes.len() {
+            // The database has gone back, and a lane with it to where it was before.
+            seen.fill(-1);
+            rows = DB::fetch_all(conn, lock, values![partition_ref, &lanes, &seen]).await?;
+        }
         rows.iter().map(locked).collect()
     }
 

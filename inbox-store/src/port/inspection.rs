@@ -56,6 +56,41 @@ pub struct PartitionRow {
     pub retired: bool,
 }
 
+/// The oldest snapshot that is open: nothing that died after it began can be removed.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OldSnapshot {
+    /// Who has it, for people.
+    pub holder: String,
+    /// Since when, in seconds; `None` where the role may not see that, and of a replication slot.
+    pub seconds: Option<f64>,
+    /// Transactions since then.
+    pub transactions: i64,
+}
+
+/// Backups of small databases and reports take minutes; from then on a snapshot is told.
+const SNAPSHOT_SECONDS: f64 = 300.0;
+/// The same where nobody knows since when it is open.
+const SNAPSHOT_TRANSACTIONS: i64 = 1_000_000;
+
+impl OldSnapshot {
+    /// What it means, once it has been open for long.
+    pub fn warning(&self) -> Option<String> {
+        let Self { holder, seconds, transactions } = self;
+        let since = match seconds {
+            Some(seconds) if *seconds >= SNAPSHOT_SECONDS => {
+                format!("for {:.0} minutes, ", seconds / 60.0)
+            }
+            None if *transactions >= SNAPSHOT_TRANSACTIONS => String::new(),
+            _ => return None,
+        };
+        Some(format!(
+            "{holder} has had a snapshot open {since}for {transactions} transactions: rows that were updated or \
+             deleted since then cannot be removed, and tables grow; end it, unless it is a backup or a report that \
+             ends soon"
+        ))
+    }
+}
+
 /// What a role of the database is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RoleKind {
@@ -92,6 +127,10 @@ pub trait Inspections: Database {
     /// The statements that give a role what it needs; `None` where there are no roles.
     fn grants(schema: Option<&str>, role: &str, kind: RoleKind, audit_ends: bool)
     -> Option<String>;
+    /// The oldest snapshot of other sessions; `None` where a database keeps no dead rows for it.
+    fn oldest_snapshot(
+        conn: &mut Self::Connection,
+    ) -> impl Future<Output = Result<Option<OldSnapshot>, sqlx::Error>> + Send;
     /// Whether the session's role may append to the outbox: one whose handlers do not need not.
     fn appends(
         conn: &mut Self::Connection,
@@ -132,4 +171,27 @@ pub struct Finding {
     pub fatal: bool,
     /// What is wrong, where, and what to change: one sentence.
     pub text: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Those of a minute are everywhere, and of one whose age nobody may see only what happened since is known.
+    #[test]
+    fn a_snapshot_is_told_once_it_is_old() {
+        let told = |seconds, transactions| {
+            OldSnapshot { holder: "process 7 of report (psql)".into(), seconds, transactions }
+                .warning()
+        };
+        assert_eq!(told(Some(299.0), 5_000_000), None);
+        assert_eq!(told(None, 999_999), None);
+        let old = told(Some(3_600.0), 12).expect("an hour is long");
+        assert!(
+            old.starts_with("process 7 of report (psql) has had a snapshot open for 60 minutes"),
+            "{old}"
+        );
+        let unknown = told(None, 1_000_000).expect("a million is long");
+        assert!(unknown.contains("open for 1000000 transactions"), "{unknown}");
+    }
 }

@@ -63,11 +63,12 @@ pub trait Intakes: Database {
         request: &TakeOver,
     ) -> impl Future<Output = Result<Option<IntakePartition>, TakeOverError>> + Send;
     /// Locks lanes in the open transaction, in ascending order whatever order is asked for, and waits for whoever has
-    /// them. What later statements of the transaction see is what those have committed.
+    /// them. What later statements of the transaction see is what those have committed. Each comes with an offset that
+    /// it was seen at or beyond, -1 where it was not: a hint, which finds it sooner.
     fn lock_lanes(
         conn: &mut Self::Connection,
         partition_ref: i64,
-        lanes: &[Lane],
+        lanes: &[(Lane, Offset)],
     ) -> impl Future<Output = Result<Vec<LockedLane>, sqlx::Error>> + Send;
     /// Raises the watermark to behind the last offset of all lanes, and says who has seen to it. What is committed
     /// below that is settled: an offset is given out by the transaction that settles it.

@@ -22,7 +22,9 @@ pub use declared::{
     ColumnType, Declarations, DeclaredSql, LoopSql, Refused, Relation, Shape, Values,
 };
 pub use fit::Fit;
-pub use inspection::{Advices, Finding, Inspections, Needs, Note, PartitionRow, RoleKind};
+pub use inspection::{
+    Advices, Finding, Inspections, Needs, Note, OldSnapshot, PartitionRow, RoleKind,
+};
 pub use intake::{IntakePartition, Intakes, LockedLane};
 pub use maintenance::{
     ACTS_PER_STEP, Owner, Ownerships, ParkedLoad, Parkings, PruneCursor, PruneStep, Retentions,

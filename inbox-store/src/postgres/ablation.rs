@@ -28,9 +28,12 @@ const HELD_READ: Cut = Cut::new(
 const LANES_READ: Cut = Cut::new(
     Rule::LanesAtClaim,
     "JOIN unnest($7::integer[], $8::bigint[]) v(lane, prev) USING (lane)
-        WHERE l.partition_ref = $2 AND l.epoch = $9 AND l.last_offset = v.prev",
+        WHERE l.partition_ref = $2 AND l.slot = v.prev >> 8 AND l.epoch = $9 AND l.last_offset = v.prev",
     "WHERE l.partition_ref = $2 AND l.lane = ANY($7)",
 );
+
+const BY_SLOT_OF_PREV: Cut =
+    Cut::new(Rule::LanesFoundBySlot, "l.slot = v.prev >> 8", "l.slot + 0 = v.prev >> 8");
 
 static ROWS: &[Row] = &[
     (
@@ -41,6 +44,7 @@ static ROWS: &[Row] = &[
             Cut::new(Rule::ConsumerScope, "e.consumer_ref = $1 ", "e.consumer_ref = $1 * 0 "),
             HELD_READ,
             LANES_READ,
+            BY_SLOT_OF_PREV,
         ],
     ),
     (
@@ -51,6 +55,7 @@ static ROWS: &[Row] = &[
             Cut::new(Rule::ConsumerScope, "SELECT $1,", "SELECT $1 * 0,"),
             HELD_READ,
             LANES_READ,
+            BY_SLOT_OF_PREV,
         ],
     ),
     (
@@ -63,7 +68,8 @@ static ROWS: &[Row] = &[
                 "EXISTS (SELECT FROM inbox_parked q WHERE q.partition_ref = $2 AND q.aggregate_key = $6)",
                 "false",
             ),
-            Cut::new(Rule::LanesAtClaim, " AND l.epoch = $9 AND l.last_offset = $8", ""),
+            Cut::new(Rule::LanesFoundBySlot, "l.slot = $8::bigint", "l.slot + 0 = $8::bigint"),
+            Cut::new(Rule::LanesAtClaim, " AND l.slot = $8::bigint >> 8 AND l.epoch = $9 AND l.last_offset = $8", ""),
         ],
     ),
     (
@@ -73,7 +79,7 @@ static ROWS: &[Row] = &[
             Cut::new(
                 Rule::DuplicatesRereadLanes,
                 "JOIN unnest($4::integer[], $5::bigint[]) v(lane, prev) USING (lane)
-        WHERE l.partition_ref = $2 AND l.epoch = $6 AND l.last_offset = v.prev",
+        WHERE l.partition_ref = $2 AND l.slot = v.prev >> 8 AND l.epoch = $6 AND l.last_offset = v.prev",
                 "WHERE l.partition_ref = $2 AND l.lane = ANY($4)",
             ),
         ],
@@ -87,8 +93,10 @@ static ROWS: &[Row] = &[
                 "l.partition_ref = $1",
             ),
             Cut::new(Rule::EpochAtAdvance, "l.lane = k.lane AND l.epoch = $2", "l.lane = k.lane"),
-            Cut::new(Rule::PrevAtAdvance, " AND l.last_offset = v.prev", ""),
-            Cut::new(Rule::PrevAtAdvance, " AND l.last_offset = k.prev", ""),
+            BY_SLOT_OF_PREV,
+            Cut::new(Rule::LanesFoundBySlot, "l.slot = k.prev >> 8", "l.slot + 0 = k.prev >> 8"),
+            Cut::new(Rule::PrevAtAdvance, " AND l.slot = v.prev >> 8 AND l.last_offset = v.prev", ""),
+            Cut::new(Rule::PrevAtAdvance, " AND l.slot = k.prev >> 8 AND l.last_offset = k.prev", ""),
             Cut::new(Rule::SameTransactionAtAdvance, "AND pg_current_xact_id()::text = $3", ""),
             Cut::new(Rule::LanesLockedInOrder, "ORDER BY l.lane FOR UPDATE OF l", ""),
         ],
@@ -97,7 +105,8 @@ static ROWS: &[Row] = &[
         claim::ADVANCE_ONE,
         &[
             Cut::new(Rule::EpochAtAdvance, " AND l.epoch = $2", ""),
-            Cut::new(Rule::PrevAtAdvance, " AND l.last_offset = $5", ""),
+            Cut::new(Rule::LanesFoundBySlot, "l.slot = $5::bigint", "l.slot + 0 = $5::bigint"),
+            Cut::new(Rule::PrevAtAdvance, " AND l.slot = $5::bigint >> 8 AND l.last_offset = $5", ""),
             Cut::new(Rule::SameTransactionAtAdvance, "AND pg_current_xact_id()::text = $3", ""),
         ],
     ),
@@ -109,7 +118,11 @@ static ROWS: &[Row] = &[
                 "SET epoch = $2, ",
                 "SET epoch = l.epoch + 0 * $2, ",
             ),
-            Cut::new(Rule::SkipOnlyRaises, "greatest(l.last_offset, $3)", "$3"),
+            Cut::new(
+                Rule::SkipOnlyRaises,
+                "last_offset = greatest(l.last_offset, $3), slot = greatest(l.last_offset, $3) >> 8",
+                "last_offset = $3, slot = $3::bigint >> 8",
+            ),
             Cut::new(
                 Rule::SkipForgetsLeaderEpoch,
                 "CASE WHEN l.last_offset < $3 THEN -1 ELSE l.last_leader_epoch END",
@@ -135,7 +148,7 @@ static ROWS: &[Row] = &[
             Cut::new(
                 Rule::WatermarkChecksLanes,
                 "AND NOT EXISTS (SELECT FROM unnest($6::bigint[]) WITH ORDINALITY x(off, i)
-    LEFT JOIN inbox_lanes l ON l.partition_ref = $1 AND l.lane = x.i - 1
+    LEFT JOIN inbox_lanes l ON l.partition_ref = $1 AND l.lane = x.i - 1 AND l.slot >= x.off >> 8
     WHERE l.epoch IS DISTINCT FROM $2 OR l.last_offset < x.off)",
                 "",
             ),
@@ -152,9 +165,9 @@ static ROWS: &[Row] = &[
             ),
             Cut::new(
                 Rule::WatermarkChecksLanes,
-                " WHERE (SELECT count(*) FROM inbox_lanes l
-    WHERE l.partition_ref = x.ref AND l.lane <= x.last - x.first AND l.epoch = x.epoch
-    AND l.last_offset >= ($8::bigint[])[x.first + l.lane]) = x.last - x.first + 1",
+                " WHERE (SELECT count(*) FROM generate_series(x.first, x.last) i, LATERAL
+    (SELECT FROM inbox_lanes l WHERE l.partition_ref = x.ref AND l.lane = i - x.first
+        AND l.slot >= ($8::bigint[])[i] >> 8 AND l.epoch = x.epoch AND l.last_offset >= ($8::bigint[])[i] LIMIT 1) l) = x.last - x.first + 1",
                 "",
             ),
         ],

@@ -5,7 +5,7 @@ use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 use super::sent::on;
 use crate::{
     inspect,
-    port::{Advices, Finding, Needs},
+    port::{Advices, Finding, Inspections as _, Needs},
 };
 
 /// What is missing here (of a later version) is null. A limit of -1 is none.
@@ -89,6 +89,8 @@ impl Advices for Postgres {
         let mut found = connections(&server, needs);
         found.extend(transactions(&server, needs));
         found.extend(inspect::clock(server.now, needs.now));
+        let snapshot = Self::oldest_snapshot(conn).await?.and_then(|open| open.warning());
+        found.extend(snapshot.map(inspect::doubtful));
         for numbered in &NUMBERED {
             found.extend(behind(conn, numbered).await?);
         }

@@ -42,7 +42,7 @@ macro_rules! seen {
         (SELECT FROM inbox_parked q WHERE q.partition_ref = $2 AND q.aggregate_key = k)) AS held,
     (SELECT count(*) FROM inbox_lanes l
         JOIN unnest($7::integer[], $8::bigint[]) v(lane, prev) USING (lane)
-        WHERE l.partition_ref = $2 AND l.epoch = $9 AND l.last_offset = v.prev) AS lanes_mine,
+        WHERE l.partition_ref = $2 AND l.slot = v.prev >> 8 AND l.epoch = $9 AND l.last_offset = v.prev) AS lanes_mine,
     "#,
             changed!(),
             " AS changed"
@@ -116,7 +116,7 @@ SELECT pg_current_xact_id()::text AS tx,
     EXISTS (SELECT FROM ins) AS fresh,
     EXISTS (SELECT FROM inbox_parked q WHERE q.partition_ref = $2 AND q.aggregate_key = $6) AS held,
     EXISTS (SELECT FROM inbox_lanes l
-        WHERE l.partition_ref = $2 AND l.lane = $7 AND l.epoch = $9 AND l.last_offset = $8) AS mine,
+        WHERE l.partition_ref = $2 AND l.lane = $7 AND l.slot = $8::bigint >> 8 AND l.epoch = $9 AND l.last_offset = $8) AS mine,
     "#,
             changed!(),
             " AS changed",
@@ -132,7 +132,7 @@ pub(super) const CLAIM_ONE: &str = claim_one!("");
 pub(super) const RECHECK: &str = r#"SELECT e.event_id, e.fingerprint, e.sha256, e.partition_ref, e."offset", e.parked, m.lanes_mine
 FROM (SELECT count(*) AS lanes_mine
         FROM inbox_lanes l JOIN unnest($4::integer[], $5::bigint[]) v(lane, prev) USING (lane)
-        WHERE l.partition_ref = $2 AND l.epoch = $6 AND l.last_offset = v.prev) m
+        WHERE l.partition_ref = $2 AND l.slot = v.prev >> 8 AND l.epoch = $6 AND l.last_offset = v.prev) m
 LEFT JOIN inbox_events e ON e.consumer_ref = $1 AND e.event_id = ANY($3)"#;
 
 /// $1 partition, $2 epoch, $3 transaction, $4 lanes, $5 prevs, $6 news, $7 leader epochs, $8 the rows of
@@ -144,7 +144,7 @@ macro_rules! locked {
             "WITH k AS MATERIALIZED (
     SELECT l.lane, v.prev, v.new, v.le FROM inbox_lanes l
     JOIN unnest($4::integer[], $5::bigint[], $6::bigint[], $7::integer[]) v(lane, prev, new, le) USING (lane)
-    WHERE l.partition_ref = $1 AND l.epoch = $2 AND l.last_offset = v.prev
+    WHERE l.partition_ref = $1 AND l.epoch = $2 AND l.slot = v.prev >> 8 AND l.last_offset = v.prev
     AND pg_current_xact_id()::text = $3
     AND ($8::bigint IS NULL OR coalesce((SELECT ",
             changed!(),
@@ -157,8 +157,8 @@ macro_rules! locked {
 /// Behind [`locked`].
 macro_rules! moved {
     () => {
-        "UPDATE inbox_lanes l SET last_offset = k.new, last_leader_epoch = k.le FROM k
-WHERE l.partition_ref = $1 AND l.lane = k.lane AND l.epoch = $2 AND l.last_offset = k.prev"
+        "UPDATE inbox_lanes l SET last_offset = k.new, slot = k.new >> 8, last_leader_epoch = k.le FROM k
+WHERE l.partition_ref = $1 AND l.lane = k.lane AND l.epoch = $2 AND l.slot = k.prev >> 8 AND l.last_offset = k.prev"
     };
 }
 
@@ -167,8 +167,8 @@ pub(super) const ADVANCE: &str = concat!(locked!(), "\n", moved!());
 /// The advance of one lane: 0.07 ms instead of 0.10. A row that somebody else holds is looked at again once
 /// it is free, so a newer epoch is seen.
 pub(super) const ADVANCE_ONE: &str = concat!(
-    "UPDATE inbox_lanes l SET last_offset = $6, last_leader_epoch = $7
-WHERE l.partition_ref = $1 AND l.lane = $4 AND l.epoch = $2 AND l.last_offset = $5
+    "UPDATE inbox_lanes l SET last_offset = $6, slot = $6::bigint >> 8, last_leader_epoch = $7
+WHERE l.partition_ref = $1 AND l.lane = $4 AND l.epoch = $2 AND l.slot = $5::bigint >> 8 AND l.last_offset = $5
     AND pg_current_xact_id()::text = $3
     AND ($8::bigint IS NULL OR coalesce(",
     changed!(),

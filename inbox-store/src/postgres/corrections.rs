@@ -2,6 +2,7 @@
 
 use sqlx::{PgConnection, Postgres};
 
+use super::lanes::reached;
 use crate::{
     flow::{
         SqlClient as _,
@@ -12,19 +13,23 @@ use crate::{
 };
 
 pub(super) static TEXTS: CorrectionTexts = CorrectionTexts {
-    rows: "SELECT p.partition_ref, p.topic_id, p.partition, p.watermark, p.owner, p.standstill,
-    greatest(p.watermark, (SELECT max(l.last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = p.partition_ref)) AS reached,
+    rows: concat!(
+        "SELECT p.partition_ref, p.topic_id, p.partition, p.watermark, p.owner, p.standstill,
+    greatest(p.watermark, ",
+        reached!("p"),
+        ") AS reached,
     extract(epoch FROM now() - p.owner_seen)::double precision AS owner_seen_seconds,
     (SELECT count(*) FROM inbox_parked q WHERE q.partition_ref = p.partition_ref) AS parked,
     p.retired_at IS NOT NULL AS retired
 FROM inbox_partitions p JOIN inbox_consumers c USING (consumer_ref)
-WHERE c.consumer = $1 AND p.topic = $2 ORDER BY p.partition, p.partition_ref",
+WHERE c.consumer = $1 AND p.topic = $2 ORDER BY p.partition, p.partition_ref"
+    ),
     standing: "SELECT epoch, watermark, lane_count, owner, retired_at IS NOT NULL AS retired,
     extract(epoch FROM now() - owner_seen)::double precision AS owner_seen_seconds
 FROM inbox_partitions WHERE partition_ref = $1 FOR UPDATE",
     parked: "SELECT count(*) FROM inbox_parked WHERE partition_ref = $1",
     raise_lanes: "WITH k AS MATERIALIZED (SELECT lane FROM inbox_lanes WHERE partition_ref = $1 ORDER BY lane FOR UPDATE)
-UPDATE inbox_lanes l SET epoch = $2, last_offset = greatest(l.last_offset, $3),
+UPDATE inbox_lanes l SET epoch = $2, last_offset = greatest(l.last_offset, $3), slot = greatest(l.last_offset, $3) >> 8,
     last_leader_epoch = CASE WHEN l.last_offset < $3 THEN -1 ELSE l.last_leader_epoch END
 FROM k WHERE l.partition_ref = $1 AND l.lane = k.lane",
     skip: "UPDATE inbox_partitions SET epoch = $2, key_epoch = key_epoch - epoch + $2,

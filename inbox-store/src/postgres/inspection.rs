@@ -4,23 +4,38 @@ use outbox_core::internal::{
     objects,
     rights::{self, Right, right},
 };
-use sqlx::{PgConnection, Postgres, Row};
+use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 
-use super::sent::on;
+use super::{lanes::reached, sent::on};
 use crate::{
     flow, inspect,
-    port::{Finding, Inspections, PartitionRow, RoleKind, Schemas},
+    port::{Finding, Inspections, OldSnapshot, PartitionRow, RoleKind, Schemas},
 };
 
-const PARTITIONS: &str =
+const PARTITIONS: &str = concat!(
     "SELECT p.topic, p.topic_id, p.partition, p.watermark, p.epoch, p.lane_count, p.lane_rule, p.next_lane_count, p.next_lane_rule, p.id_scope_epoch IS NOT NULL AS within_topic, p.owner, p.standstill, p.held_lanes,
-    greatest(p.watermark, (SELECT max(l.last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = p.partition_ref)) AS reached,
+    greatest(p.watermark, ",
+    reached!("p"),
+    ") AS reached,
     extract(epoch FROM now() - p.owner_seen)::double precision AS owner_seen_seconds,
     p.retired_at IS NOT NULL AS retired, q.aggregates, q.events, q.gaps
 FROM inbox_partitions p JOIN inbox_consumers c USING (consumer_ref)
 CROSS JOIN LATERAL (SELECT count(DISTINCT coalesce(joins, aggregate_key)) AS aggregates, count(*) AS events, count(joins) AS gaps
     FROM inbox_parked WHERE partition_ref = p.partition_ref) q
-WHERE c.consumer = $1 ORDER BY p.topic, p.partition, p.partition_ref";
+WHERE c.consumer = $1 ORDER BY p.topic, p.partition, p.partition_ref"
+);
+
+/// Those of other databases keep nothing here; a replica that answers queries does, and so does a slot of one.
+const OLDEST_SNAPSHOT: &str =
+    "SELECT holder, extract(epoch FROM now() - since)::double precision AS seconds, held::bigint AS transactions
+FROM (SELECT format('process %s of %s (%s)', pid, coalesce(usename, backend_type),
+        concat_ws(', ', nullif(application_name, ''), state)) AS holder, xact_start AS since, age(backend_xmin) AS held
+    FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid()
+        AND coalesce(datname = current_database(), backend_type = 'walsender') AND backend_type <> 'autovacuum worker'
+    UNION ALL SELECT format('replication slot %s', slot_name), NULL, age(xmin)
+    FROM pg_replication_slots WHERE xmin IS NOT NULL
+    UNION ALL SELECT format('prepared transaction %s', gid), prepared, age(transaction)
+    FROM pg_prepared_xacts WHERE database = current_database()) open ORDER BY held DESC LIMIT 1";
 
 const SETTINGS: &str = "SELECT pg_is_in_recovery() AS replica,
     current_setting('server_version_num')::integer AS version,
@@ -88,6 +103,18 @@ impl Inspections for Postgres {
         rows.iter().map(flow::inspection::partition).collect()
     }
 
+    async fn oldest_snapshot(conn: &mut PgConnection) -> Result<Option<OldSnapshot>, sqlx::Error> {
+        let row = sqlx::query(OLDEST_SNAPSHOT).fetch_optional(on(conn)).await?;
+        let read = |row: PgRow| {
+            Ok(OldSnapshot {
+                holder: row.try_get("holder")?,
+                seconds: row.try_get("seconds")?,
+                transactions: row.try_get("transactions")?,
+            })
+        };
+        row.map(read).transpose()
+    }
+
     async fn findings(conn: &mut PgConnection) -> Result<Vec<Finding>, sqlx::Error> {
         let mut findings = settings(conn).await?;
         let version = Self::version(conn).await?;
@@ -95,7 +122,8 @@ impl Inspections for Postgres {
         findings.extend(Self::rights(conn).await?);
         let open = rights::open_schemas(on(conn), true).await?;
         findings.extend(open.map(inspect::doubtful));
-        let unsound = objects::unsound(on(conn), true, inspect::INBOX).await?;
+        let wanted = inspect::inbox(&["lane", "partition_ref", "slot"]);
+        let unsound = objects::unsound(on(conn), true, &wanted).await?;
         findings.extend(inspect::unsound(unsound));
         Ok(findings)
     }

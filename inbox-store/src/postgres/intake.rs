@@ -2,6 +2,7 @@
 
 use sqlx::Postgres;
 
+use super::lanes::reached;
 use crate::flow::intake::{IntakeSql, IntakeTexts};
 
 pub(super) static TEXTS: IntakeTexts = IntakeTexts {
@@ -11,11 +12,16 @@ FROM inbox_consumers c JOIN inbox_partitions p ON p.consumer_ref = c.consumer_re
 WHERE c.consumer = $1 AND p.topic = $2 AND p.partition = $3 AND p.retired_at IS NULL
 ORDER BY p.partition_ref DESC LIMIT 1",
     // The order is that of the locks: rows are sorted before they are locked.
-    lock: "SELECT lane, epoch, last_offset FROM inbox_lanes
-WHERE partition_ref = $1 AND lane = ANY($2::bigint[]) ORDER BY lane FOR UPDATE",
-    settle: "UPDATE inbox_partitions w SET owner = $2, owner_incarnation = $3, owner_seen = now(), watermark = greatest(w.watermark,
-    (SELECT max(l.last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = $1))
-WHERE w.partition_ref = $1 AND w.retired_at IS NULL",
+    lock: "SELECT l.lane, l.epoch, l.last_offset
+FROM unnest($2::bigint[], $3::bigint[]) v(lane, seen)
+JOIN inbox_lanes l ON l.partition_ref = $1 AND l.lane = v.lane AND l.slot >= v.seen >> 8 ORDER BY l.lane FOR UPDATE OF l",
+    settle: concat!(
+        "UPDATE inbox_partitions w SET owner = $2, owner_incarnation = $3, owner_seen = now(), watermark = greatest(w.watermark,
+    ",
+        reached!("w"),
+        ")
+WHERE w.partition_ref = $1 AND w.retired_at IS NULL"
+    ),
 };
 
 impl IntakeSql for Postgres {

@@ -46,19 +46,19 @@ RETURNING partition_ref",
     log_end_seen = CASE WHEN $4 > $3 THEN NULL ELSE log_end_seen END
 WHERE w.partition_ref = $1 AND w.epoch = $2 AND w.watermark = $3 AND w.watermark <= $4
 AND NOT EXISTS (SELECT FROM unnest($6::bigint[]) WITH ORDINALITY x(off, i)
-    LEFT JOIN inbox_lanes l ON l.partition_ref = $1 AND l.lane = x.i - 1
+    LEFT JOIN inbox_lanes l ON l.partition_ref = $1 AND l.lane = x.i - 1 AND l.slot >= x.off >> 8
     WHERE l.epoch IS DISTINCT FROM $2 OR l.last_offset < x.off)",
 };
 
 /// One array a column: $1 partition, $2 epoch, $3 old, $4 new, $5 leader epoch, $6 and $7 the first and the
-/// last of its numbers in $8, expected; $9 behind the last record, $10 its leader epoch. What somebody has locked is left out. The lanes are looked at once for
-/// each partition: a condition inside a join may be asked for each pair.
+/// last of its numbers in $8, expected; $9 behind the last record, $10 its leader epoch. What somebody has locked is left out. Each lane is
+/// looked for by itself, which its limit sees to: a join would read all versions that a snapshot keeps.
 pub(super) const WATERMARKS: &str = "WITH x AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
     $5::integer[], $6::integer[], $7::integer[], $9::bigint[], $10::integer[])
     x(ref, epoch, old, new, leader_epoch, first, last, record_next, record_leader_epoch)),
-fit AS MATERIALIZED (SELECT * FROM x WHERE (SELECT count(*) FROM inbox_lanes l
-    WHERE l.partition_ref = x.ref AND l.lane <= x.last - x.first AND l.epoch = x.epoch
-    AND l.last_offset >= ($8::bigint[])[x.first + l.lane]) = x.last - x.first + 1),
+fit AS MATERIALIZED (SELECT * FROM x WHERE (SELECT count(*) FROM generate_series(x.first, x.last) i, LATERAL
+    (SELECT FROM inbox_lanes l WHERE l.partition_ref = x.ref AND l.lane = i - x.first
+        AND l.slot >= ($8::bigint[])[i] >> 8 AND l.epoch = x.epoch AND l.last_offset >= ($8::bigint[])[i] LIMIT 1) l) = x.last - x.first + 1),
 k AS MATERIALIZED (SELECT w.partition_ref FROM inbox_partitions w JOIN fit x ON w.partition_ref = x.ref
     WHERE w.epoch = x.epoch AND w.watermark = x.old AND w.watermark <= x.new
     ORDER BY w.partition_ref FOR NO KEY UPDATE OF w SKIP LOCKED)

@@ -292,12 +292,14 @@ fn the_tables_are_those_of_the_migrations() {
         include_str!("../../migrations/postgres/0004_content.sql"),
         include_str!("../../migrations/postgres/0005_versions.sql"),
         include_str!("../../migrations/postgres/0006_start.sql"),
+        include_str!("../../migrations/postgres/0007_slots.sql"),
         include_str!("../../migrations/sqlite/0001_inbox.sql"),
         include_str!("../../migrations/sqlite/0002_release.sql"),
         include_str!("../../migrations/sqlite/0003_history.sql"),
         include_str!("../../migrations/sqlite/0004_content.sql"),
         include_str!("../../migrations/sqlite/0005_versions.sql"),
         include_str!("../../migrations/sqlite/0006_start.sql"),
+        include_str!("../../migrations/sqlite/0007_slots.sql"),
     ]
     .concat();
     let made = made.split("CREATE TABLE ").skip(1);

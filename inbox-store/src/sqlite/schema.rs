@@ -13,6 +13,7 @@ static TEXTS: SchemaTexts = SchemaTexts {
         Migration { version: 4, text: include_str!("../../migrations/sqlite/0004_content.sql") },
         Migration { version: 5, text: include_str!("../../migrations/sqlite/0005_versions.sql") },
         Migration { version: 6, text: include_str!("../../migrations/sqlite/0006_start.sql") },
+        Migration { version: 7, text: include_str!("../../migrations/sqlite/0007_slots.sql") },
     ],
     version: "SELECT max(version) FROM inbox_schema_versions",
     applied: "INSERT INTO inbox_schema_versions (version) VALUES (?1)",

@@ -200,8 +200,12 @@ impl<DB: Transactions> Transaction<'_, DB> {
     /// Locks lanes. Under another epoch than the one that is known the partition is not what it was: somebody has
     /// corrected it, or it is retired, and what would be parked in it nobody would release.
     async fn lock_lanes(&mut self, wanted: &[Lane]) -> Result<Vec<LockedLane>, EarlyEnd> {
-        let locked = DB::lock_lanes(self.conn, self.scope.partition_ref, wanted).await;
+        let partition_ref = self.scope.partition_ref;
+        let seen = &self.work.state.lanes_seen;
+        let hints = seen.with(partition_ref, wanted);
+        let locked = DB::lock_lanes(self.conn, partition_ref, &hints).await;
         let locked = locked.map_err(|error| self.statement_failed("locking the lanes", &error))?;
+        seen.note(partition_ref, &locked);
         let same = locked.iter().all(|lane| lane.epoch == self.scope.epoch);
         if locked.len() == wanted.len() && same && !wanted.is_empty() {
             return Ok(locked);
