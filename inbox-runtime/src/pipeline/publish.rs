@@ -190,7 +190,6 @@ async fn look<DB: Owners>(
         let (events, aggregates) = (count(row.parked_events), count(row.parked_aggregates));
         all.insert(place, Parked { events, aggregates });
     }
-    let seconds = snapshot.and_then(|snapshot| snapshot.seconds);
-    let open = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    Some((all, open))
+    let open = snapshot.map_or(Some(0.0), |snapshot| snapshot.seconds);
+    Some((all, open.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())))
 }

@@ -188,7 +188,7 @@ metrics! { pub METRICS of Scrape<'_>, Scrape::consumer;
     };
     /// Inbox rows that retention removed.
     Counter "inbox_pruned_rows_total" "rows" [] |m, s| s.add(&[], m.counters.pruned.read());
-    /// For how long the oldest snapshot of PostgreSQL is open, as of the last look (every 15 s): a dump, a report, an idle transaction. Meanwhile dead rows cannot be removed. Absent where none is open, or the role may not see it.
+    /// For how long the oldest snapshot of PostgreSQL is open, as of the last look (every 15 s): a dump, a report, an idle transaction. Meanwhile dead rows cannot be removed. 0: none is open; absent where the role may not see since when one is.
     Gauge "inbox_oldest_snapshot_seconds" "seconds" [] |m, s| {
         if let Some(open) = m.oldest_snapshot() {
             s.seconds(&[], open);
