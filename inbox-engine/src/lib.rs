@@ -50,6 +50,7 @@ mod full;
 mod intake;
 mod limits;
 mod lock_wait;
+mod lone_faults;
 mod offset;
 mod outcome;
 mod parked_queue;

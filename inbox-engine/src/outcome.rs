@@ -3,6 +3,7 @@
 use crate::{
     Batch, BatchOutcome, Doom, Engine, Failure, Item, Lane, Limits, Mode, Offset, PartitionId,
     Rule, Standstill, Tally, Time, TransactionFault,
+    lone_faults::LoneFaults,
     partition::{LaneQueue, Partition, Phase},
     size::Measurement,
 };
@@ -247,19 +248,14 @@ impl<T> Engine<T> {
             return Some(batch);
         }
         let queue = self.partitions.get_mut(&batch.partition)?.lane(lane);
-        if queue.alone == 0 || queue.alone_since < latest {
-            queue.alone += 1;
-            queue.alone_since = commits;
-        }
-        if queue.alone < max || !Rule::RepeatedAloneCounts.on() {
+        if !queue.alone.count(latest, commits, max) || !Rule::RepeatedAloneCounts.on() {
             return Some(batch);
         }
         if parks {
             self.park_bare(batch, now);
             return None;
         }
-        // Once more, and it counts again.
-        queue.alone = max - 1;
+        queue.alone.count_soon(max);
         let text = format!("met {max} times alone while others committed: {error}");
         self.handle_failures(batch, &[Failure::retry(0, text)], now);
         None
@@ -340,7 +336,7 @@ impl<T> Partition<T> {
             let queue = self.lane(step.lane);
             assert_eq!(queue.state.last, step.prev, "nobody else moves a lane of this generation");
             queue.busy = false;
-            (queue.alone, queue.conflicts) = (0, 0);
+            (queue.alone, queue.conflicts) = (LoneFaults::default(), 0);
         }
         for item in &batch.items {
             let queue = self.lane(item.lane);

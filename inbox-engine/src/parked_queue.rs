@@ -2,6 +2,7 @@
 
 use crate::{
     Epoch, Generation, Lane, LeaderEpoch, Offset, PartitionId, Rule, Time, TransactionFault,
+    lone_faults::LoneFaults,
 };
 
 /// A parked queue that is due: a release would do something. Its head is due, or a person wants it
@@ -70,10 +71,8 @@ pub(crate) struct DueQueue {
     pub(crate) cap: Option<usize>,
     /// Conflicts in a row.
     pub(crate) conflicts: u32,
-    /// Faults in a row that its head met alone, each after a commit of others since the one before;
-    /// and the engine's commits at the last of them.
-    pub(crate) alone: u32,
-    pub(crate) alone_since: u64,
+    /// What its head met alone.
+    pub(crate) alone: LoneFaults,
     /// The fault that counts against its head.
     pub(crate) blamed: Option<String>,
 }
@@ -85,8 +84,7 @@ impl DueQueue {
             rest: None,
             cap: None,
             conflicts: 0,
-            alone: 0,
-            alone_since: 0,
+            alone: LoneFaults::default(),
             blamed: None,
         }
     }
@@ -111,10 +109,6 @@ impl DueQueue {
         if ran > 1 || self.blamed.is_some() {
             return false;
         }
-        if self.alone == 0 || self.alone_since < latest {
-            self.alone += 1;
-            self.alone_since = commits;
-        }
-        self.alone >= alone_max && Rule::RepeatedAloneCounts.on()
+        self.alone.count(latest, commits, alone_max) && Rule::RepeatedAloneCounts.on()
     }
 }

@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use crate::{
     Epoch, Generation, Held, Item, Lane, LaneState, LeaderEpoch, LogPoint, NextOffset, Offset,
-    PartitionId, Rule, Standstill, Time, barrier::Barrier, parked_queue::DueQueue,
+    PartitionId, Rule, Standstill, Time, barrier::Barrier, lone_faults::LoneFaults,
+    parked_queue::DueQueue,
 };
 
 /// Where a partition is between assignment and let-go.
@@ -70,10 +71,8 @@ pub(crate) struct LaneQueue<T> {
     pub(crate) began: Time,
     /// Conflicts in a row.
     pub(crate) conflicts: u32,
-    /// Faults in a row that the head met alone, each after a commit of others since the one before;
-    /// and the engine's commits at the last of them.
-    pub(crate) alone: u32,
-    pub(crate) alone_since: u64,
+    /// What the head met alone.
+    pub(crate) alone: LoneFaults,
     /// Parked queues that are due, in the order in which they became known, each once.
     pub(crate) due: VecDeque<DueQueue>,
     /// The parked queue whose release is open.
@@ -101,8 +100,7 @@ impl<T> LaneQueue<T> {
             cap: None,
             began: Time(0),
             conflicts: 0,
-            alone: 0,
-            alone_since: 0,
+            alone: LoneFaults::default(),
             due: VecDeque::new(),
             releasing: None,
             released: 0,
