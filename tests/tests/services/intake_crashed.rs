@@ -103,20 +103,26 @@ async fn a_follower_that_ends_the_process_is_parked_alone() {
     assert_eq!(schema.number(owned).await, 0, "the last one has ended well");
 }
 
-/// Its sender sends it again, and an event of Kafka that takes long runs beside it each time.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_event_that_ends_the_process_is_parked_and_none_of_kafka_is_blamed() {
-    let stage = Stage::set("crashed", 1).await;
+/// A consumer that reads Kafka and listens, with an event of Kafka that takes four seconds; the client of its intake, and a
+/// query that counts the runs of that event.
+async fn beside_an_innocent_one(stage: &Stage) -> (Command, Client, String) {
     let [port] = free_ports().unwrap();
-    let mut command = worker(&stage);
+    let mut command = worker(stage);
     command
         .env("INBOX_CONSUMER__INSTANCE_ID", "one")
         .env("INBOX_INTAKE__LISTEN", format!("127.0.0.1:{port}"));
     let payload = json!({"n": 1, "sleep_ms": 4_000}).to_string();
     stage.send(&[Record::event("innocent-1", "Counted", "innocent", &payload)]).await;
     let waiting = format!("{WAITING}{}'", stage.config.consumer.name);
+    (command, Client::new(&format!("127.0.0.1:{port}")), waiting)
+}
+
+/// Its sender sends it again, and an event of Kafka that takes long runs beside it each time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_that_ends_the_process_is_parked_and_none_of_kafka_is_blamed() {
+    let stage = Stage::set("crashed", 1).await;
+    let (command, client, waiting) = beside_an_innocent_one(&stage).await;
     let running = again_and_again(command);
-    let client = Client::new(&format!("127.0.0.1:{port}"));
     eventually(LONG, "the innocent one runs", async || stage.schema.number(&waiting).await > 0)
         .await;
     let poison = event("poison", 1, Some("abort"));
@@ -138,16 +144,8 @@ async fn an_event_that_ends_the_process_is_parked_and_none_of_kafka_is_blamed() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_runs_alone_runs_beside_nothing_that_comes_another_way() {
     let stage = Stage::set("aside", 1).await;
-    let [port] = free_ports().unwrap();
-    let mut command = worker(&stage);
-    command
-        .env("INBOX_CONSUMER__INSTANCE_ID", "one")
-        .env("INBOX_INTAKE__LISTEN", format!("127.0.0.1:{port}"));
-    let payload = json!({"n": 1, "sleep_ms": 4_000}).to_string();
-    stage.send(&[Record::event("innocent-1", "Counted", "innocent", &payload)]).await;
-    let waiting = format!("{WAITING}{}'", stage.config.consumer.name);
+    let (command, client, waiting) = beside_an_innocent_one(&stage).await;
     let running = again_and_again(command);
-    let client = Client::new(&format!("127.0.0.1:{port}"));
     let poison = event("poison", 1, Some("abort_for_good")).to_string();
     let settled = async || stage.effects().await > 0 || stage.parked("").await > 0;
     let sends = async {
