@@ -8,7 +8,7 @@
 -- the slot of rows that a build before this version has moved. No generated column: those are not replicated, and the
 -- key is what a subscriber finds rows by.
 --
--- The table is written anew, which takes a moment: it has a row for each lane of each partition.
+-- The table is rewritten, which takes a moment: it has a row for each lane of each partition.
 ALTER TABLE inbox_lanes
     ADD COLUMN slot bigint NOT NULL DEFAULT 0,
     ADD COLUMN added_by smallint NOT NULL DEFAULT 7;

@@ -1,2 +1,2 @@
--- Nothing changes here: SQLite keeps one version of a row in the table, whatever snapshots are open.
+-- Nothing changes here: SQLite keeps one version of a row in the table, however many snapshots are open.
 SELECT 1;

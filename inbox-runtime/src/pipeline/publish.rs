@@ -159,7 +159,7 @@ pub async fn count_parked_for_ever<DB: Owners>(
     meters: std::sync::Arc<Meters>,
 ) {
     loop {
-        if let Some((parked, snapshot)) = look(&sessions, &consumer).await {
+        if let Some((parked, snapshot)) = read_database(&sessions, &consumer).await {
             meters.publish_parked(parked);
             meters.publish_snapshot(snapshot);
         }
@@ -167,7 +167,7 @@ pub async fn count_parked_for_ever<DB: Owners>(
     }
 }
 
-async fn look<DB: Owners>(
+async fn read_database<DB: Owners>(
     sessions: &Sessions<DB>,
     consumer: &str,
 ) -> Option<(HashMap<TopicPartition, Parked>, Option<Duration>)> {

@@ -67,7 +67,7 @@ pub struct OldSnapshot {
     pub transactions: i64,
 }
 
-/// Backups of small databases and reports take minutes; from then on a snapshot is told.
+/// Backups of small databases and reports take minutes: a snapshot is reported once it is older than that.
 const SNAPSHOT_SECONDS: f64 = 300.0;
 /// The same where nobody knows since when it is open.
 const SNAPSHOT_TRANSACTIONS: i64 = 1_000_000;
