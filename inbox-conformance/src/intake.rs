@@ -91,6 +91,30 @@ pub async fn a_locked_lane_is_waited_for<DB: Probe>(settings: DB::Settings) {
     assert_eq!((locked, known), (vec![lane(0, 4)], 1));
 }
 
+/// Builds that found a lane by its number alone have moved it without saying in which slot it is: the next lock of an
+/// intake puts it right, as there is no take-over between its processes (rule `LockPutsSlotRight`).
+pub async fn a_lane_that_an_older_build_has_moved_goes_on<DB: Probe>(settings: DB::Settings) {
+    let mut scene = Scene::<DB>::new(settings, "intake-older").await;
+    let scope = scene.take_over().await.scope;
+    let moved = format!(
+        "UPDATE inbox_lanes SET last_offset = 1000 WHERE partition_ref = {} AND lane = 1",
+        scope.partition_ref
+    );
+    assert_eq!(scene.run(&moved).await, 1);
+    for (number, last, seen) in [(1, 1000, -1), (2, 1003, 1000)] {
+        DB::begin(&mut scene.session, &LIMITS).await.expect("BEGIN");
+        let lanes = [(Lane(0), Offset(-1)), (Lane(1), Offset(seen))];
+        let locked = DB::lock_lanes(&mut scene.session, scope.partition_ref, &lanes).await;
+        assert_eq!(locked.expect("the lock")[1].last, Offset(last));
+        let claim = claim_of(&[(number, last + 3)], &[step(1, last, last + 3)]);
+        let claimed = DB::claim(&mut scene.session, &scope, &claim).await.expect("the claim");
+        assert_eq!(claimed.lanes_mine, 1);
+        let moved = DB::advance(&mut scene.session, &scope, &claimed.tx, &claim.lanes, None).await;
+        assert_eq!(moved.expect("the advance"), 1);
+        DB::commit(&mut scene.session).await.expect("COMMIT");
+    }
+}
+
 /// Everything that is committed is below it, and it never goes back.
 pub async fn the_watermark_of_an_intake_follows_its_lanes<DB: Probe>(settings: DB::Settings) {
     let mut scene = Scene::<DB>::new(settings, "intake-watermark").await;

@@ -181,6 +181,7 @@ macro_rules! conformance_scenarios {
             an_intake_of_another_scope_is_refused
             an_intake_with_keys_of_another_rule_is_taken_over
             a_locked_lane_is_waited_for
+            a_lane_that_an_older_build_has_moved_goes_on
             the_watermark_of_an_intake_follows_its_lanes
             what_a_process_of_an_intake_left_is_known
         } }

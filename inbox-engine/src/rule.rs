@@ -22,6 +22,8 @@ pub enum Rule {
     AdvanceCountsRows,
     /// A lane is looked for among the versions of one slot of its positions, not among all that a snapshot keeps.
     LanesFoundBySlot,
+    /// The lock of an intake's lane writes the slot that a build before slots has left.
+    LockPutsSlotRight,
     /// Whoever locks several lane rows locks them in ascending order.
     LanesLockedInOrder,
     /// The ids of a claim are sorted by bytes.

@@ -1,6 +1,6 @@
 //! The partition of an intake, and its lanes.
 
-use inbox_engine::internal::{Epoch, Lane, Offset};
+use inbox_engine::internal::{Epoch, Lane, Offset, Rule};
 use uuid::Uuid;
 
 use super::{Columns, suspects, suspects::SuspectSql, values};
@@ -16,6 +16,9 @@ pub(crate) struct IntakeTexts {
     pub(crate) partition: &'static str,
     /// 1 partition, 2 lanes, 3 an offset that each was seen at or beyond. In ascending order.
     pub(crate) lock: &'static str,
+    /// 1 partition, 2 lanes. For locked ones of which `is_misplaced` is true of one: a build
+    /// that knew no slots has moved it.
+    pub(crate) place: Option<&'static str>,
     /// 1 partition, 2 owner, 3 process.
     pub(crate) settle: &'static str,
 }
@@ -49,6 +52,12 @@ impl<DB: IntakeSql> Intakes for DB {
             // The database has gone back, and a lane with it to where it was before.
             seen.fill(-1);
             rows = DB::fetch_all(conn, lock, values![partition_ref, &lanes, &seen]).await?;
+        }
+        if let Some(place) = DB::intake().place
+            && Rule::LockPutsSlotRight.on()
+            && misplaced(&rows)?
+        {
+            DB::execute(conn, place, values![partition_ref, &lanes]).await?;
         }
         rows.iter().map(locked).collect()
     }
@@ -109,6 +118,11 @@ fn partition(row: &impl Columns) -> Result<IntakePartition, sqlx::Error> {
         lane_count: lanes.ok_or_else(|| unexpected("a partition has a strange number of lanes"))?,
         incarnation: row.read("owner_incarnation")?,
     })
+}
+
+fn misplaced(rows: &[impl Columns]) -> Result<bool, sqlx::Error> {
+    let flags: Result<Vec<bool>, _> = rows.iter().map(|row| row.read("is_misplaced")).collect();
+    Ok(flags?.contains(&true))
 }
 
 fn locked(row: &impl Columns) -> Result<LockedLane, sqlx::Error> {

@@ -12,9 +12,13 @@ FROM inbox_consumers c JOIN inbox_partitions p ON p.consumer_ref = c.consumer_re
 WHERE c.consumer = $1 AND p.topic = $2 AND p.partition = $3 AND p.retired_at IS NULL
 ORDER BY p.partition_ref DESC LIMIT 1",
     // The order is that of the locks: rows are sorted before they are locked.
-    lock: "SELECT l.lane, l.epoch, l.last_offset
+    lock: "SELECT l.lane, l.epoch, l.last_offset, l.slot <> l.last_offset >> 8 AS is_misplaced
 FROM unnest($2::bigint[], $3::bigint[]) v(lane, seen)
 JOIN inbox_lanes l ON l.partition_ref = $1 AND l.lane = v.lane AND l.slot >= v.seen >> 8 ORDER BY l.lane FOR UPDATE OF l",
+    place: Some(
+        "UPDATE inbox_lanes l SET slot = l.last_offset >> 8
+WHERE l.partition_ref = $1 AND l.lane = ANY($2::bigint[]) AND l.slot <> l.last_offset >> 8",
+    ),
     settle: concat!(
         "UPDATE inbox_partitions w SET owner = $2, owner_incarnation = $3, owner_seen = now(), watermark = greatest(w.watermark,
     ",

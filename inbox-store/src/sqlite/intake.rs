@@ -12,6 +12,7 @@ WHERE c.consumer = ?1 AND p.topic = ?2 AND p."partition" = ?3 AND p.retired_at I
 ORDER BY p.partition_ref DESC LIMIT 1"#,
     lock: "SELECT lane, epoch, last_offset FROM inbox_lanes
 WHERE partition_ref = ?1 AND lane IN (SELECT value FROM json_each(?2)) AND ?3 IS NOT NULL ORDER BY lane",
+    place: None,
     settle: "UPDATE inbox_partitions SET owner = ?2, owner_incarnation = ?3, owner_seen = CAST(unixepoch('subsec') * 1000 AS INTEGER),
     watermark = max(watermark, coalesce((SELECT max(l.last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = ?1), 0))
 WHERE partition_ref = ?1 AND retired_at IS NULL",
