@@ -8,6 +8,7 @@ use tokio::process::Command;
 use xtask::failure::{Explain as _, Failure, Outcome, failure};
 
 use crate::options::Order;
+use crate::process;
 
 /// A run that takes longer than this stands still.
 const RUN_MAX: Duration = Duration::from_mins(20);
@@ -41,6 +42,11 @@ impl Child {
         command.args(order.arguments()).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         command.spawn().explain(doing).map(Self)
+    }
+
+    /// Its processor time so far.
+    pub(crate) fn cpu(&self) -> Outcome<Duration> {
+        self.0.id().map_or_else(|| failure("a process has ended"), process::cpu)
     }
 
     /// Tells one that does not know how many records there are that this was all.

@@ -80,14 +80,14 @@ pub(crate) async fn run(
     let mut all: Vec<Deposit> = plan.deposits().collect();
     let rest = all.split_off(WARMING.min(all.len()));
     let mut first = Child::start(&order)?;
-    let mut sent = send(&order, all, u64::MAX).await?;
+    let mut sent = send(&order, all, u64::MAX, true).await?;
     wait_for(from_mut(&mut first), database, inbox, sent.len(), SOON).await?;
 
     let stop = Arc::new(AtomicBool::new(false));
     let (looking, stopped) = (order.clone(), Arc::clone(&stop));
     let looks = tokio::task::spawn_blocking(move || look(&looking, &stopped));
     let (sending, records) = (order.clone(), rest);
-    let sender = tokio::spawn(async move { send(&sending, records, pace).await });
+    let sender = tokio::spawn(async move { send(&sending, records, pace, true).await });
     let began = walk(&order).await?;
     sent.extend(sender.await.explain(|| "the sender".to_owned())??);
     stop.store(true, Relaxed);

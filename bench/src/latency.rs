@@ -57,9 +57,9 @@ pub(crate) async fn paced(
         let rest = all.split_off(WARMING.min(all.len()));
         (all, rest)
     };
-    send(&order, warming, u64::MAX).await?;
+    send(&order, warming, u64::MAX, false).await?;
     wait_for(from_mut(&mut child), database, inbox, WARMING, SOON).await?;
-    let sent = send(&order, rest, pace).await?;
+    let sent = send(&order, rest, pace, true).await?;
     let worked = child.said().await?;
     let (kafka, name) = (order.kafka, order.topic);
     blocking(move || topic::delete(&kafka, &name)).await?;
@@ -100,7 +100,13 @@ pub(crate) async fn wait_for(
     failure(format!("after {longest} s not all of {wanted} events have had their effects"))
 }
 
-pub(crate) async fn send(order: &Order, deposits: Vec<Deposit>, pace: u64) -> Outcome<Vec<Sent>> {
+/// Sends at a pace; answers when each was sent, if `told`.
+pub(crate) async fn send(
+    order: &Order,
+    deposits: impl IntoIterator<Item = Deposit, IntoIter: Send> + Send + 'static,
+    pace: u64,
+    told: bool,
+) -> Outcome<Vec<Sent>> {
     let (kafka, name) = (order.kafka.clone(), order.topic.clone());
     blocking(move || {
         let doing = || format!("cannot send to topic {name}");
@@ -109,16 +115,18 @@ pub(crate) async fn send(order: &Order, deposits: Vec<Deposit>, pace: u64) -> Ou
             _ => ("5", GRAIN),
         };
         let producer = topic::producer(&kafka, linger)?;
-        let (start, mut sent) = (Instant::now(), Vec::with_capacity(deposits.len()));
-        for (number, deposit) in (0_u64..).zip(&deposits) {
+        let (start, mut sent) = (Instant::now(), Vec::new());
+        for (number, deposit) in (0_u64..).zip(deposits) {
             let due = start + Duration::from_nanos(number.saturating_mul(1_000_000_000 / pace));
             let early = due.saturating_duration_since(Instant::now());
             if early > grain {
                 thread::sleep(early);
             }
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            topic::send(&producer, &name, deposit).explain(doing)?;
-            sent.push((deposit.id, now.as_secs_f64()));
+            topic::send(&producer, &name, &deposit).explain(doing)?;
+            if told {
+                sent.push((deposit.id, now.as_secs_f64()));
+            }
         }
         topic::flush(&producer, &name)?;
         Ok(sent)

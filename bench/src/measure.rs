@@ -84,10 +84,11 @@ impl Stage {
                 more = figures;
                 (worked, Vec::new())
             }
-            Traffic::Steady(pace) => {
+            Traffic::Steady(steadily) => {
                 let expected = &prepared.expected;
+                let where_to_look = (&self.server, &database, inbox);
                 let (worked, figures) =
-                    steady::run(case.plan, pace, order, &database, expected).await?;
+                    steady::run(case.plan, steadily, order, where_to_look, expected).await?;
                 more = figures;
                 (worked, Vec::new())
             }

@@ -56,12 +56,18 @@ pub(crate) struct Options {
     /// Most events of a transaction of the limits.
     #[arg(long, default_value_t = 1_000, hide_short_help = true)]
     pub(crate) batch: usize,
-    /// Events of a second in the scenario `latency`.
+    /// Events of a second in the scenarios `latency`, `steady` and `group`.
     #[arg(long, default_value_t = 200)]
     pub(crate) rate: u64,
-    /// Seconds of the scenario `latency`, and of each run of `append`.
+    /// Seconds of the scenarios `latency` and `steady`, and of each run of `append`.
     #[arg(long, default_value_t = 20)]
     pub(crate) seconds: u64,
+    /// In the scenario `steady`, after so many seconds a snapshot is opened that stays open.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) snapshot: Option<u64>,
+    /// In the scenario `steady`, ours keeps inbox rows for a minute; how long events took is not known then.
+    #[arg(long)]
+    pub(crate) prune: bool,
     /// The round trip to the database in the scenario `delay`, in microseconds.
     #[arg(long, default_value_t = 1_000)]
     pub(crate) delay_us: u64,

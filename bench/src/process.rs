@@ -18,9 +18,15 @@ struct Used {
 
 /// This process's processor time so far.
 pub(crate) fn own_cpu() -> Outcome<Duration> {
-    let text = fs::read_to_string("/proc/self/stat")
-        .explain(|| "cannot read this process's times".to_owned())?;
-    parsed(&text).map(|used| time(used.own)).map_or_else(|| failure("/proc/self/stat is odd"), Ok)
+    cpu(std::process::id())
+}
+
+/// A process's processor time so far.
+pub(crate) fn cpu(pid: u32) -> Outcome<Duration> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat"))
+        .explain(|| format!("cannot read the times of process {pid}"))?;
+    let used = parsed(&text).map(|used| time(used.own));
+    used.map_or_else(|| failure("/proc/*/stat is odd"), Ok)
 }
 
 /// This process's largest resident memory so far, in bytes.

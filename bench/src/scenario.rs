@@ -33,7 +33,7 @@ pub(crate) enum Scenario {
     Scale,
     /// A second member joins, leaves, is killed and comes back, is killed, while events come at a pace.
     Group,
-    /// Events come at a pace for a long time, and ours keeps inbox rows for a minute.
+    /// Events come at a pace for a long time: what each costs, in the first and in the last minute.
     Steady,
     /// A backlog on a file of SQLite.
     Sqlite,
@@ -56,8 +56,19 @@ pub(crate) enum Traffic {
     Paced(u64),
     /// The same, while a second member comes and goes.
     Members(u64),
-    /// The same, for a long time, and inbox rows are pruned meanwhile.
-    Steady(u64),
+    /// The same, for a long time.
+    Steady(Steadily),
+}
+
+/// Events at a pace for a long time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Steadily {
+    /// Events of a second.
+    pub(crate) pace: u64,
+    /// When a snapshot is opened that stays open.
+    pub(crate) snapshot: Option<Duration>,
+    /// Whether ours keeps its inbox rows for a minute alone.
+    pub(crate) prunes: bool,
 }
 
 /// How ours looks at versions.
@@ -119,7 +130,8 @@ impl Scenario {
             }
             Self::Memory | Self::Grown => vec![LimitSet, Handler, Batch],
             Self::Scale | Self::Versions => vec![Handler, Batch],
-            Self::Slow | Self::Group | Self::Steady => vec![Handler],
+            Self::Slow | Self::Group => vec![Handler],
+            Self::Steady => vec![LoopPartitions, Handler, SqlEach, SqlRun],
             Self::Formats => vec![Batch],
             Self::Append => Vec::new(),
             Self::Sqlite => {
@@ -140,10 +152,7 @@ impl Scenario {
                 let traffic = Traffic::Paced(options.rate);
                 vec![Case { traffic, ..Case::of("latency", Plan::of(records.max(1))) }]
             }
-            Self::Steady => {
-                let plan = Plan::of((options.rate * options.seconds).max(1));
-                vec![Case { traffic: Traffic::Steady(options.rate), ..Case::of("steady", plan) }]
-            }
+            Self::Steady => vec![Case::steady(options)],
             Self::Group => {
                 let plan = Plan::of(group::records(options.rate));
                 vec![Case { traffic: Traffic::Members(options.rate), ..Case::of("group", plan) }]
@@ -209,6 +218,14 @@ const LARGE: usize = 1_000_000;
 const LARGE_EVENTS: u64 = 1_500;
 
 impl Case {
+    /// Events at a pace.
+    fn steady(options: &Options) -> Self {
+        let plan = Plan::of((options.rate * options.seconds).max(1));
+        let snapshot = options.snapshot.map(Duration::from_secs);
+        let steadily = Steadily { pace: options.rate, snapshot, prunes: options.prune };
+        Self { traffic: Traffic::Steady(steadily), ..Self::of("steady", plan) }
+    }
+
     /// A backlog on an empty database that is near, for one process.
     fn of(name: &'static str, plan: Plan) -> Self {
         let near = Duration::ZERO;

@@ -24,6 +24,9 @@ fn the_statement_that_the_suite_tries_is_the_one_of_the_operations_page() {
     assert_eq!(statement, conformance::remap::IDS_TAKEN_BACK);
 }
 
+#[path = "store/declared.rs"]
+mod declared;
+
 #[path = "store/snapshot.rs"]
 mod snapshot;
 

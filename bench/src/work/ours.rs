@@ -26,8 +26,8 @@ use crate::scenario::Look;
 /// No version is missing.
 const GAP_WAIT: Duration = Duration::from_mins(1);
 
-/// How often the end is looked for.
-const LOOK: Duration = Duration::from_millis(2);
+/// How often the end is looked for, as in the loops.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// [`UPSERT`] as a declared handler has it.
 const DECLARED_EACH: &str =

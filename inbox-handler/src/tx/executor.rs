@@ -13,7 +13,7 @@ use futures::{
 };
 use inbox_store::internal::{
     Parts,
-    port::{Declarations, Relation, Sessions, StoreFault},
+    port::{Declarations, DeclaredSql, Relation, Sessions, StoreFault},
 };
 use sqlx::{Database, Describe, Either, Error, Execute, Executor, SqlStr};
 
@@ -92,13 +92,15 @@ impl<DB: Declarations> Tx<'_, DB> {
     /// Runs the statement of a declared handler, as any other one.
     pub(crate) async fn apply(
         &mut self,
-        sql: &SqlStr,
+        sql: &DeclaredSql,
+        looped: bool,
         relation: &Relation<'_>,
     ) -> Result<(), Error> {
         self.send_queued_first().await?;
         let Self { connection, guard, .. } = self;
-        guard.admit::<DB>(sql.as_str())?;
-        record_end::<DB, _>(guard, DB::apply(connection, sql, relation)).await
+        // The user's own text, however it is sent: the function that runs it for each event leaves nothing behind.
+        guard.admit::<DB>(sql.whole.as_str())?;
+        record_end::<DB, _>(guard, DB::apply(connection, sql, looped, relation)).await
     }
 }
 

@@ -88,6 +88,8 @@ pub struct Shape<'a> {
 pub struct DeclaredSql {
     /// For any number of events at once.
     pub whole: SqlStr,
+    /// For one event, where that costs less than a relation of one row.
+    pub one: Option<SqlStr>,
     /// For any number of events one after the other, in one round trip; `None` where the database has
     /// nothing for that.
     pub each: Option<LoopSql>,
@@ -176,10 +178,12 @@ pub trait Declarations: Sessions {
         loops: &[&LoopSql],
     ) -> impl Future<Output = Result<Self::Settings, String>> + Send;
 
-    /// Runs [`DeclaredSql::whole`] or [`LoopSql::call`] in the open transaction.
+    /// Runs the statement in the open transaction: for all events at once, or for one after the other if it is
+    /// `looped`, which sessions have to be equipped for.
     fn apply(
         conn: &mut Self::Connection,
-        sql: &SqlStr,
+        sql: &DeclaredSql,
+        looped: bool,
         relation: &Relation<'_>,
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use outbox_core::internal::keeps_statements;
 use sqlx::{
-    AssertSqlSafe, Executor as _, PgConnection, Postgres, SqlSafeStr, SqlStr,
+    AssertSqlSafe, Executor as _, PgConnection, Postgres, SqlSafeStr,
     postgres::{PgArguments, PgDatabaseError, PgErrorPosition},
     query::Query,
 };
@@ -35,8 +35,10 @@ impl Declarations for Postgres {
     fn declare(shape: &Shape<'_>) -> Result<DeclaredSql, String> {
         let read = declared::read(shape.sql, Dialect::Postgres)?;
         let (whole, before) = read.reading(&unnested(shape));
+        let (one, _) = read.reading(&alone(shape));
         Ok(DeclaredSql {
             whole: AssertSqlSafe(whole).into_sql_str(),
+            one: Some(AssertSqlSafe(one).into_sql_str()),
             each: Some(looped(shape, &read)),
             before,
             skipped: read.skipped(shape.sql),
@@ -72,14 +74,18 @@ impl Declarations for Postgres {
 
     async fn apply(
         conn: &mut PgConnection,
-        sql: &SqlStr,
+        sql: &DeclaredSql,
+        looped: bool,
         relation: &Relation<'_>,
     ) -> Result<(), sqlx::Error> {
-        bound(sqlx::query(sql.clone()), relation)
-            .persistent(Self::names_statements(conn))
-            .execute(conn)
-            .await
-            .map(drop)
+        let query = match (&sql.one, &sql.each) {
+            (Some(one), _) if relation.ids.len() == 1 => {
+                bound_alone(sqlx::query(one.clone()), relation)
+            }
+            (_, Some(each)) if looped => bound(sqlx::query(each.call.clone()), relation),
+            _ => bound(sqlx::query(sql.whole.clone()), relation),
+        };
+        query.persistent(Self::names_statements(conn)).execute(conn).await.map(drop)
     }
 }
 
@@ -151,6 +157,13 @@ fn unnested(shape: &Shape<'_>) -> String {
     )
 }
 
+/// One event, without arrays: at a moderate rate most events are alone in their transaction, and a relation out of
+/// arrays takes the server as long as a small statement itself.
+fn alone(shape: &Shape<'_>) -> String {
+    let types: Vec<_> = all(shape).map(|(_, column)| sent(column)).collect();
+    columns(shape, "1::bigint", |at| format!("${at}::{}", types[at - 1]))
+}
+
 /// One event after the other. No EXCEPTION block: each would be a subtransaction. A name of the user's
 /// that is one of ours as well is the user's.
 fn looped(shape: &Shape<'_>, read: &Read<'_>) -> LoopSql {
@@ -206,6 +219,27 @@ fn bound<'q>(query: Bound<'q>, relation: &Relation<'_>) -> Bound<'q> {
         Values::Texts(values) => query.bind(values.as_slice()),
         Values::Uuids(values) => query.bind(values.as_slice()),
     })
+}
+
+/// The first event's values, for a statement of one event.
+fn bound_alone<'q>(query: Bound<'q>, relation: &Relation<'_>) -> Bound<'q> {
+    let query = query
+        .bind(relation.ids.first().copied())
+        .bind(relation.aggregate_ids.first().copied())
+        .bind(first(&relation.occurred_at));
+    relation.columns.iter().fold(query, |query, values| match values {
+        Values::Bools(values) => query.bind(first(values)),
+        Values::Bytes(values) => query.bind(first(values)),
+        Values::Days(values) | Values::Ints(values) => query.bind(first(values)),
+        Values::Floats(values) => query.bind(first(values)),
+        Values::Longs(values) | Values::Micros(values) => query.bind(first(values)),
+        Values::Texts(values) => query.bind(first(values)),
+        Values::Uuids(values) => query.bind(first(values)),
+    })
+}
+
+fn first<T: Clone>(values: &[Option<T>]) -> Option<T> {
+    values.first().cloned().flatten()
 }
 
 /// Places in the text are counted from behind what was put `before` it.

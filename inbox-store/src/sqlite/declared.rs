@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use sqlx::{AssertSqlSafe, Executor as _, SqlSafeStr, SqlStr, Sqlite, SqliteConnection};
+use sqlx::{AssertSqlSafe, Executor as _, SqlSafeStr, Sqlite, SqliteConnection};
 
 use super::{SqliteSettings, fault};
 use crate::{
@@ -22,6 +22,7 @@ impl Declarations for Sqlite {
         let (whole, before) = read.reading(&relation(shape));
         Ok(DeclaredSql {
             whole: AssertSqlSafe(whole).into_sql_str(),
+            one: None,
             each: None,
             before,
             skipped: read.skipped(shape.sql),
@@ -48,10 +49,12 @@ impl Declarations for Sqlite {
 
     async fn apply(
         conn: &mut SqliteConnection,
-        sql: &SqlStr,
+        sql: &DeclaredSql,
+        _looped: bool,
         relation: &Relation<'_>,
     ) -> Result<(), sqlx::Error> {
-        sqlx::query(sql.clone()).bind(relation_json::rows(relation)).execute(conn).await.map(drop)
+        let query = sqlx::query(sql.whole.clone()).bind(relation_json::rows(relation));
+        query.execute(conn).await.map(drop)
     }
 }
 

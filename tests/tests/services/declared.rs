@@ -101,6 +101,35 @@ async fn the_example_applies_each_event_once_and_in_order() {
     assert_eq!(stock.stage.parked("").await, 0);
 }
 
+/// The function that runs a statement for each event is the session's own, and no name in its call says that a handler
+/// has left something there: taking that back after each transaction cost more than the transaction.
+#[tokio::test]
+async fn sessions_of_declared_handlers_are_not_taken_back() {
+    let handlers = "[[handlers]]\nevent_type = \"Seen\"\nmode = \"each\"\nsql = \"INSERT INTO seen SELECT event_id FROM events\"\n";
+    let stock = Stock::set(handlers).await;
+    stock.stage.schema.run("CREATE TABLE seen (id uuid)").await;
+    let mut running = stock.run();
+    for number in 0..20 {
+        let id = format!("seen-{number}");
+        stock.stage.send(&[event(&id, "Seen", &id, "{}")]).await;
+    }
+    let seen = "SELECT count(*) FROM seen";
+    eventually(SOON, "all events", async || stock.number(seen).await == 20).await;
+    let all: Vec<Record> =
+        (0..200).map(|n| event(&format!("many-{n}"), "Seen", "a", "{}")).collect();
+    stock.stage.send(&all).await;
+    eventually(SOON, "all events", async || stock.number(seen).await == 220).await;
+    let sessions = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'inbox/{}'",
+        stock.stage.config.consumer.name
+    );
+    assert!(stock.number(&sessions).await > 0);
+    let taken_back = format!("{sessions} AND query LIKE '%RESET ALL%'");
+    assert_eq!(stock.number(&taken_back).await, 0);
+    running.terminate();
+    assert_eq!(running.ended(SOON).await.code(), Some(0), "{}", running.log());
+}
+
 /// Wrong and missing values park their event with a sentence, and what follows it for its aggregate.
 #[tokio::test]
 async fn a_value_that_does_not_fit_parks_its_event_with_a_sentence() {

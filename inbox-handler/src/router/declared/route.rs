@@ -9,7 +9,6 @@ use std::{
 use async_trait::async_trait;
 use inbox_store::internal::port::{DeclaredSql, Relation, Transactions};
 use outbox_core::Preparation;
-use sqlx::SqlStr;
 use tracing::{Instrument as _, Span};
 
 use super::{
@@ -98,7 +97,7 @@ impl<DB: Transactions> DeclaredRoute<DB> {
         if let Some(fault) = payloads.fault {
             return fault.end(events, 0);
         }
-        match apply(&self.sql.whole, &relation, trace::run(run), tx, deadline).await {
+        match apply(&self.sql, false, &relation, trace::run(run), tx, deadline).await {
             None => RunEnd::Done,
             Some(failure) => {
                 let at = (run.len() == 1).then_some(0);
@@ -115,11 +114,8 @@ impl<DB: Transactions> DeclaredRoute<DB> {
         tx: &mut Tx<'_, DB>,
         deadline: Duration,
     ) -> RunEnd {
-        let looped = self.sql.each.as_ref().filter(|_| self.looped.load(Relaxed));
-        let (sql, mut most) = match looped {
-            Some(each) => (&each.call, self.chunk_size.events()),
-            None => (&self.sql.whole, 1),
-        };
+        let looped = self.sql.each.is_some() && self.looped.load(Relaxed);
+        let mut most = if looped { self.chunk_size.events() } else { 1 };
         let mut done = 0;
         while done < run.len() {
             let chunk = &run[done..run.len().min(done + most)];
@@ -129,11 +125,12 @@ impl<DB: Transactions> DeclaredRoute<DB> {
             if events > 0 {
                 let began = Instant::now();
                 let span = trace::run(&chunk[..events]);
-                if let Some(failure) = apply(sql, &relation, span, tx, deadline).await {
+                if let Some(failure) = apply(&self.sql, looped, &relation, span, tx, deadline).await
+                {
                     let at = (events == 1).then_some(done);
                     return RunEnd::Failed(CallFailure { at, ..failure });
                 }
-                if looped.is_some() {
+                if looped {
                     most = self.chunk_size.adapt(events, began.elapsed());
                 }
             }
@@ -150,13 +147,14 @@ impl<DB: Transactions> DeclaredRoute<DB> {
 }
 
 async fn apply<DB: Transactions>(
-    sql: &SqlStr,
+    sql: &DeclaredSql,
+    looped: bool,
     relation: &Relation<'_>,
     span: Span,
     tx: &mut Tx<'_, DB>,
     deadline: Duration,
 ) -> Option<CallFailure> {
-    let call = async { tx.apply(sql, relation).await.map_err(HandlerError::from) };
+    let call = async { tx.apply(sql, looped, relation).await.map_err(HandlerError::from) };
     let end = attempt::call(call.instrument(span), deadline).await;
     attempt::judge(end, tx, deadline)
 }
