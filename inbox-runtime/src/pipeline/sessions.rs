@@ -24,6 +24,7 @@ pub(crate) struct Session<DB: Transactions> {
     /// Events of its transactions since its statements were planned anew, and when that was.
     pub(super) events: usize,
     planned: Option<Instant>,
+    opened: Instant,
     /// A handler may have left something on it.
     pub(super) stays: bool,
     /// Of its transaction, until the session is back.
@@ -38,6 +39,9 @@ pub(super) type WriterPermit = OwnedSemaphorePermit;
 /// costs a millisecond or two.
 const PLANNED_FOR: usize = 10_000;
 const PLANNED_FOR_TIME: Duration = Duration::from_secs(5);
+/// After so long they are planned anew for any number of events: a plan of when the lanes were one page reads all of
+/// them, and under an open snapshot each event makes them longer.
+const PLANNED_FOR_MAX: Duration = Duration::from_mins(1);
 
 /// A database that takes longer to show that it works does not.
 const WORK_MAX: Duration = Duration::from_secs(2);
@@ -82,8 +86,8 @@ impl<DB: Transactions> Session<DB> {
 
     /// Has its statements planned anew when the tables may have grown out of their plans.
     pub(super) async fn replan(&mut self) -> Result<(), sqlx::Error> {
-        let lately = self.planned.is_some_and(|at| at.elapsed() < PLANNED_FOR_TIME);
-        if self.events < PLANNED_FOR || lately {
+        let planned = self.planned.map(|at| at.elapsed());
+        if !has_old_plans(self.events, planned, self.opened.elapsed()) {
             return Ok(());
         }
         (self.events, self.planned) = (0, Some(Instant::now()));
@@ -117,6 +121,15 @@ impl<DB: Transactions> Session<DB> {
     /// Closes the socket without a word.
     pub(super) async fn close_hard(self) {
         DB::close_hard(self.conn).await;
+    }
+}
+
+/// By its events since it was planned anew, how long ago that was, and how long ago it was opened.
+fn has_old_plans(events: usize, planned: Option<Duration>, opened: Duration) -> bool {
+    match planned {
+        Some(planned) if planned < PLANNED_FOR_TIME => false,
+        _ if events >= PLANNED_FOR => true,
+        _ => events > 0 && planned.unwrap_or(opened) >= PLANNED_FOR_MAX,
     }
 }
 
@@ -184,6 +197,7 @@ impl<DB: Transactions> Sessions<DB> {
             snapshot: None,
             events: 0,
             planned: None,
+            opened: Instant::now(),
             stays: false,
             writer_permit: None,
         })
@@ -244,10 +258,26 @@ impl<DB: Transactions> Sessions<DB> {
 mod tests {
     use std::pin::pin;
 
+    use std::time::Duration;
+
     use inbox_store::internal::port::{Address, Sessions as _};
     use sqlx::Sqlite;
 
-    use super::Sessions;
+    use super::{PLANNED_FOR, Sessions, has_old_plans};
+
+    #[test]
+    fn statements_are_planned_anew_after_many_events_or_a_minute() {
+        let [soon, later, minute] = [4, 5, 60].map(Duration::from_secs);
+        // A backlog does not wait for the first time.
+        assert!(has_old_plans(PLANNED_FOR, None, Duration::ZERO));
+        assert!(!has_old_plans(PLANNED_FOR, Some(soon), minute));
+        assert!(has_old_plans(PLANNED_FOR, Some(later), minute));
+        assert!(!has_old_plans(1, Some(later), minute));
+        assert!(has_old_plans(1, Some(minute), minute));
+        assert!(!has_old_plans(1, None, later));
+        assert!(has_old_plans(1, None, minute));
+        assert!(!has_old_plans(0, Some(minute), minute), "nothing came");
+    }
 
     /// With one writer: else each transaction would have a session of its own, and read again what the other
     /// had in memory.
