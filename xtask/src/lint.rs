@@ -32,7 +32,7 @@ pub(crate) fn while_building(command: &mut Command) -> Outcome {
 }
 
 /// Clippy's driver of the toolchain that compiles.
-fn driver() -> Outcome<Option<PathBuf>> {
+pub(crate) fn driver() -> Outcome<Option<PathBuf>> {
     let sysroot = capture(Command::new("rustc").args(["--print", "sysroot"]))?;
     let driver = Path::new(sysroot.trim()).join("bin/clippy-driver");
     Ok(driver.is_file().then_some(driver))

@@ -73,7 +73,7 @@ enum Verb {
     /// options.
     #[command(disable_help_flag = true)]
     Drill(Profiled),
-    /// What the engine alone costs: deliveries a second, and instructions per delivery.
+    /// What the engine alone costs: deliveries a second; and instructions per delivery, also by each kind of handler.
     Engine,
     /// Inputs made up by libFuzzer for what reads bytes, from the corpus in `fuzz/corpus` on.
     Fuzz(fuzz::Choice),

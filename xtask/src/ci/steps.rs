@@ -56,7 +56,7 @@ pub(super) const STEPS: &[Step] = &[
     Step::push("documentation", |_| documentation()),
     Step::push("public items", |_| api::run(false)),
     Step::push("package contents", |_| package::check_contents()),
-    Step::push("engine", |_| engine::guard()),
+    Step::push("instructions", |_| engine::guard()),
     Step::nightly(
         "each feature",
         "A feature that nobody uses alone fails rarely, and all of them take many minutes.",

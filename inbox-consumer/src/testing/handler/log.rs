@@ -1,4 +1,4 @@
-//! The log that a test delivers from: one partition in memory, in Kafka's place.
+//! The log that a test delivers from: partitions in memory, in Kafka's place.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -20,14 +20,16 @@ use inbox_kafka::internal::{
 /// The topic that a test's events come from.
 pub(super) const TOPIC: &str = "events";
 
-/// One partition, and the consumer that reads it.
+/// Partitions, and the consumer that reads them. What a test delivers goes to the first of them.
 pub(super) struct Log {
-    state: Mutex<State>,
+    partitions: Vec<Mutex<Partition>>,
     events: mpsc::UnboundedSender<BrokerEvent>,
+    committed: Notify,
     let_go: Notify,
 }
 
-struct State {
+struct Partition {
+    place: TopicPartition,
     records: Vec<Record>,
     /// The next record to hand out, once fetching goes on.
     position: usize,
@@ -37,64 +39,85 @@ struct State {
 }
 
 impl Log {
-    /// An empty log, and what its reader is told.
-    pub(super) fn new() -> (Arc<Self>, mpsc::UnboundedReceiver<BrokerEvent>) {
+    /// A log of these records of each partition, and what its reader is told.
+    pub(super) fn new(
+        records: Vec<Vec<Record>>,
+    ) -> (Arc<Self>, mpsc::UnboundedReceiver<BrokerEvent>) {
         let (events, told) = mpsc::unbounded_channel();
-        let state = State {
-            records: Vec::new(),
-            position: 0,
-            generation: Generation(0),
-            fetching: false,
-            committed: None,
+        let partition = |(partition, records)| {
+            Mutex::new(Partition {
+                place: TopicPartition { topic: TOPIC.into(), partition },
+                records,
+                position: 0,
+                generation: Generation(0),
+                fetching: false,
+                committed: None,
+            })
         };
-        let log = Self { state: Mutex::new(state), events, let_go: Notify::new() };
-        (Arc::new(log), told)
+        let partitions = (0..).zip(records).map(partition).collect();
+        let (committed, let_go) = (Notify::new(), Notify::new());
+        (Arc::new(Self { partitions, events, committed, let_go }), told)
     }
 
-    pub(super) fn partition() -> TopicPartition {
-        TopicPartition { topic: TOPIC.into(), partition: 0 }
+    fn places(&self) -> Vec<TopicPartition> {
+        self.partitions.iter().map(|partition| lock(partition).place.clone()).collect()
     }
 
-    /// Gives the partition to the reader, which goes on at what its group committed.
+    /// Gives the partitions to the reader, which goes on at what its group committed.
     pub(super) fn assign(&self) {
-        self.tell(BrokerEvent::Assigned(vec![Self::partition()]));
+        self.tell(BrokerEvent::Assigned(self.places()));
     }
 
-    /// Takes the partition away in order: what runs is finished, the watermark is written.
+    /// Takes the partitions away in order: what runs is finished, the watermarks are written.
     pub(super) async fn revoke(&self) {
         let let_go = self.let_go.notified();
-        self.tell(BrokerEvent::Revoked(vec![Self::partition()]));
+        self.tell(BrokerEvent::Revoked(self.places()));
         let_go.await;
     }
 
     /// Moves the group's offset, as an operator's tool does.
     pub(super) fn reset(&self, to: i64) {
-        self.lock().committed = Some(NextOffset(to));
+        lock(&self.partitions[0]).committed = Some(NextOffset(to));
     }
 
     /// Appends records, which arrive together; answers their offsets.
     pub(super) fn append(&self, records: impl IntoIterator<Item = Record>) -> Vec<i64> {
-        let mut state = self.lock();
-        let first = state.records.len();
-        state.records.extend(records);
-        let offsets = (first..state.records.len()).map(offset).collect();
-        self.hand_out(&mut state);
+        let mut first = lock(&self.partitions[0]);
+        let before = first.records.len();
+        first.records.extend(records);
+        let offsets = (before..first.records.len()).map(offset).collect();
+        self.hand_out(&mut first);
         offsets
     }
 
     /// The offset after the last record.
     pub(super) fn end(&self) -> i64 {
-        offset(self.lock().records.len())
+        lock(&self.partitions[0]).end()
     }
 
-    fn hand_out(&self, state: &mut State) {
-        if !state.fetching || state.position >= state.records.len() {
+    /// Waits until the group's offsets are those after the last records.
+    pub(super) async fn read_up(&self) {
+        loop {
+            let committed = self.committed.notified();
+            let is_read = |partition| {
+                let partition = lock(partition);
+                partition.committed == Some(NextOffset(partition.end()))
+            };
+            if self.partitions.iter().all(is_read) {
+                return;
+            }
+            committed.await;
+        }
+    }
+
+    fn hand_out(&self, from: &mut Partition) {
+        if !from.fetching || from.position >= from.records.len() {
             return;
         }
-        let all = state.records.iter().enumerate().skip(state.position);
+        let all = from.records.iter().enumerate().skip(from.position);
         let arrivals = all.map(|(at, record)| arrival(at, record)).collect();
-        state.position = state.records.len();
-        let (partition, generation) = (Self::partition(), state.generation);
+        from.position = from.records.len();
+        let (partition, generation) = (from.place.clone(), from.generation);
         self.tell(BrokerEvent::Arrived {
             partition,
             generation,
@@ -108,9 +131,20 @@ impl Log {
         let _ = self.events.send(event);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn of(&self, place: &TopicPartition) -> MutexGuard<'_, Partition> {
+        // The reader knows no others than it was given.
+        lock(&self.partitions[usize::try_from(place.partition).unwrap_or_default()])
     }
+}
+
+impl Partition {
+    fn end(&self) -> i64 {
+        offset(self.records.len())
+    }
+}
+
+fn lock(partition: &Mutex<Partition>) -> MutexGuard<'_, Partition> {
+    partition.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn arrival(at: usize, record: &Record) -> Arrival {
@@ -125,16 +159,20 @@ fn offset(at: usize) -> i64 {
 impl Broker for Log {
     fn committed(
         &self,
-        _: &TopicPartition,
+        place: &TopicPartition,
     ) -> BoxFuture<'static, Result<Option<Committed>, BrokerError>> {
-        let committed = self.lock().committed.map(|next| Committed { next, mark: None });
+        let committed = self.of(place).committed.map(|next| Committed { next, mark: None });
         ready(Ok(committed)).boxed()
     }
 
     fn mark(&self, _: &CommitMark) {}
 
-    fn log_range(&self, _: &TopicPartition) -> BoxFuture<'static, Result<LogRange, BrokerError>> {
-        ready(Ok(LogRange { start: NextOffset(0), end: NextOffset(self.end()) })).boxed()
+    fn log_range(
+        &self,
+        place: &TopicPartition,
+    ) -> BoxFuture<'static, Result<LogRange, BrokerError>> {
+        let end = NextOffset(self.of(place).end());
+        ready(Ok(LogRange { start: NextOffset(0), end })).boxed()
     }
 
     fn topic(&self, _: &str) -> BoxFuture<'static, Result<Option<TopicState>, BrokerError>> {
@@ -143,46 +181,49 @@ impl Broker for Log {
 
     fn record(
         &self,
-        _: &TopicPartition,
+        place: &TopicPartition,
         offset: Offset,
     ) -> BoxFuture<'static, Result<Option<Arrival>, BrokerError>> {
         let at = usize::try_from(offset.0).unwrap_or(usize::MAX);
-        ready(Ok(self.lock().records.get(at).map(|record| arrival(at, record)))).boxed()
+        ready(Ok(self.of(place).records.get(at).map(|record| arrival(at, record)))).boxed()
     }
 
     fn seek(
         &self,
-        _: &TopicPartition,
+        place: &TopicPartition,
         generation: Generation,
         to: NextOffset,
         _: LeaderEpoch,
     ) -> BoxFuture<'static, Result<(), BrokerError>> {
-        let mut state = self.lock();
-        state.position = usize::try_from(to.0).unwrap_or(0);
-        state.generation = generation;
-        state.fetching = false;
+        let mut partition = self.of(place);
+        partition.position = usize::try_from(to.0).unwrap_or(0);
+        partition.generation = generation;
+        partition.fetching = false;
         ready(Ok(())).boxed()
     }
 
     /// Fetching goes on after each seek, when the reader is ready for what arrives.
-    fn pause(&self, _: &TopicPartition, paused: bool) {
-        let mut state = self.lock();
-        state.fetching = !paused;
-        self.hand_out(&mut state);
+    fn pause(&self, place: &TopicPartition, paused: bool) {
+        let mut partition = self.of(place);
+        partition.fetching = !paused;
+        self.hand_out(&mut partition);
     }
 
     fn commit(
         &self,
         offsets: Vec<(TopicPartition, NextOffset, LeaderEpoch)>,
     ) -> BoxFuture<'static, Result<Vec<TopicPartition>, BrokerError>> {
-        if let Some((_, next, _)) = offsets.last() {
-            self.lock().committed = Some(*next);
+        for (place, next, _) in offsets {
+            self.of(&place).committed = Some(next);
         }
+        self.committed.notify_waiters();
         ready(Ok(Vec::new())).boxed()
     }
 
-    fn ack_revocation(&self, _: Vec<TopicPartition>) {
-        self.lock().fetching = false;
+    fn ack_revocation(&self, places: Vec<TopicPartition>) {
+        for place in &places {
+            self.of(place).fetching = false;
+        }
         self.let_go.notify_waiters();
     }
 

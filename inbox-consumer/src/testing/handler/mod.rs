@@ -184,8 +184,21 @@ impl<DB: Probe> HandlerTest<DB> {
             ));
         }
         let (config, settings) = (self.config.clone(), self.place.settings.clone());
-        self.running = Some(Running::start(config, settings, routes.ignore(FENCE)).await?);
+        let empty = vec![Vec::new()];
+        self.running = Some(Running::start(config, settings, routes.ignore(FENCE), empty).await?);
         Ok(())
+    }
+
+    /// Starts the consumer on a backlog of each partition and ends it when all of that is settled: what an event costs is
+    /// counted by it.
+    #[doc(hidden)]
+    pub async fn settle(
+        &mut self,
+        routes: Routes<DB>,
+        backlog: Vec<Vec<Record>>,
+    ) -> Result<(), TestError> {
+        let (config, settings) = (self.config.clone(), self.place.settings.clone());
+        Running::start(config, settings, routes, backlog).await?.read_up().await
     }
 
     /// Delivers an event.

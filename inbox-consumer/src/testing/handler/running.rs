@@ -42,16 +42,18 @@ pub(super) struct Running<DB: Probe> {
 }
 
 impl<DB: Probe> Running<DB> {
+    /// On a log of these records of each partition.
     pub(super) async fn start(
         config: Config,
         settings: DB::Settings,
         routes: Routes<DB>,
+        records: Vec<Vec<Record>>,
     ) -> Result<Self, TestError> {
         let built =
             Box::pin(Consumer::builder(config.clone(), routes).build_on(Ok(settings))).await;
         let consumer = built.map_err(TestError::new)?;
         let reader = config.reader().map_err(TestError::new)?;
-        let (log, mut events) = Log::new();
+        let (log, mut events) = Log::new(records);
         let (mut driver, work, control) = consumer.driver(Arc::clone(&log) as _);
         let (stop, asked) = oneshot::channel();
         let sessions = Arc::clone(&work);
@@ -107,6 +109,15 @@ impl<DB: Probe> Running<DB> {
                 return Err(self.stuck(session).await);
             }
             tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Waits until everything in the log is settled and committed, and ends the consumer in order.
+    pub(super) async fn read_up(mut self) -> Result<(), TestError> {
+        let log = Arc::clone(&self.log);
+        tokio::select! {
+            () = log.read_up() => self.stop().await,
+            error = self.ended() => Err(error),
         }
     }
 

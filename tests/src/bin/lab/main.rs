@@ -12,6 +12,7 @@ mod relay_chaos;
 mod relay_readings;
 mod relay_speed;
 mod relay_webhooks;
+mod settle;
 mod soak;
 mod worker;
 
@@ -49,6 +50,8 @@ enum Tool {
     RelaySpeed(relay_speed::RelaySpeedArgs),
     /// How a relay delivers by HTTP: how fast, after an outage of the receiver, beside an event that always fails.
     RelayWebhooks(relay_webhooks::RelayWebhooksArgs),
+    /// A backlog settled by a kind of handler, without services: what `cargo xtask engine` counts the instructions of.
+    Settle(settle::SettleArgs),
     /// A long run with killed and frozen consumers, judged by an independent checker.
     Soak(soak::SoakArgs),
 }
@@ -65,6 +68,7 @@ impl Tool {
             Self::RelayReadings(args) => relay_readings::run(args).await,
             Self::RelaySpeed(args) => relay_speed::run(args).await,
             Self::RelayWebhooks(args) => relay_webhooks::run(args).await,
+            Self::Settle(args) => settle::run(args),
             Self::Soak(args) => soak::run(args).await,
         }
     }
