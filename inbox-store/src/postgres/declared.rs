@@ -78,14 +78,15 @@ impl Declarations for Postgres {
         looped: bool,
         relation: &Relation<'_>,
     ) -> Result<(), sqlx::Error> {
-        let query = match (&sql.one, &sql.each) {
-            (Some(one), _) if relation.ids.len() == 1 => {
-                bound_alone(sqlx::query(one.clone()), relation)
-            }
-            (_, Some(each)) if looped => bound(sqlx::query(each.call.clone()), relation),
-            _ => bound(sqlx::query(sql.whole.clone()), relation),
+        let alone = relation.ids.len() == 1;
+        let text = match (&sql.one, &sql.each) {
+            (Some(one), _) if alone => one,
+            (_, Some(each)) if looped => &each.call,
+            _ => &sql.whole,
         };
-        query.persistent(Self::names_statements(conn)).execute(conn).await.map(drop)
+        let query = sqlx::query(text.clone()).persistent(Self::names_statements(conn));
+        let query = if alone { bound_alone(query, relation) } else { bound(query, relation) };
+        query.execute(conn).await.map(drop)
     }
 }
 
