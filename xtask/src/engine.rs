@@ -40,8 +40,8 @@ const COUNTED: [Counted; 5] = [
         arguments: &[],
         settled: [40_000, 120_000],
         within: &[],
-        instructions: 696,
-        tolerance: TOLERANCE,
+        instructions: 750,
+        tolerance: TOLERANCE_OPTIMISED,
     },
     handler("handler", &["settle", "handler"], 110_800, TOLERANCE_AWAITED),
     handler("queued", &["settle", "queued"], 110_900, TOLERANCE_AWAITED),
@@ -50,6 +50,9 @@ const COUNTED: [Counted; 5] = [
 ];
 /// Runs of one build differ by four parts of a thousand at most.
 const TOLERANCE: u64 = 30;
+/// What is optimised is laid out and inlined by names that hold the folder and how cargo was called: 696 in one build and
+/// 748 in another of the same source.
+const TOLERANCE_OPTIMISED: u64 = 150;
 /// Where SQLite's thread is waited for after each event, how often a future is polled depends on how busy the machine
 /// is: runs of one build differed by 33.
 const TOLERANCE_AWAITED: u64 = 100;
