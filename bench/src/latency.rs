@@ -65,10 +65,13 @@ pub(crate) async fn paced(
     blocking(move || topic::delete(&kafka, &name)).await?;
     let settling = if pace > ALONE_MAX { SETTLING_MANY } else { SETTLING };
     let first = sent.first().map_or(0.0, |(_, at)| *at) + settling.as_secs_f64();
-    // A second copy has no effect of its own; the original was sent before it.
+    Ok((worked, originals(sent).filter(|(_, at)| *at >= first).collect()))
+}
+
+/// Without second copies, which have no effect of their own; the original was sent before them.
+pub(crate) fn originals(sent: Vec<Sent>) -> impl Iterator<Item = Sent> {
     let mut seen = HashSet::new();
-    let counted = sent.into_iter().filter(|(id, at)| seen.insert(*id) && *at >= first);
-    Ok((worked, counted.collect()))
+    sent.into_iter().filter(move |(id, _)| seen.insert(*id))
 }
 
 /// Waits until so many events have had their effects; a process that ends before is a failure.
@@ -100,12 +103,12 @@ pub(crate) async fn wait_for(
     failure(format!("after {longest} s not all of {wanted} events have had their effects"))
 }
 
-/// Sends at a pace; answers when each was sent, if `told`.
+/// Sends at a pace; answers when each was sent, if `is_noted`.
 pub(crate) async fn send(
     order: &Order,
     deposits: impl IntoIterator<Item = Deposit, IntoIter: Send> + Send + 'static,
     pace: u64,
-    told: bool,
+    is_noted: bool,
 ) -> Outcome<Vec<Sent>> {
     let (kafka, name) = (order.kafka.clone(), order.topic.clone());
     blocking(move || {
@@ -124,7 +127,7 @@ pub(crate) async fn send(
             }
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             topic::send(&producer, &name, &deposit).explain(doing)?;
-            if told {
+            if is_noted {
                 sent.push((deposit.id, now.as_secs_f64()));
             }
         }
@@ -143,18 +146,31 @@ pub(crate) async fn figures(
     if sent.is_empty() {
         return Ok(BTreeMap::new());
     }
+    let waits = waits(database, inbox, sent.iter().copied()).await?;
+    let took = waits.into_iter().map(|(_, took)| took).collect();
+    let [p50, p99, last] = quantiles(took, [500, 990, 1_000]);
+    Ok(BTreeMap::from([("p50 ms", p50), ("p99 ms", p99), ("largest ms", last)]))
+}
+
+/// When each event was sent, and how many milliseconds later its effect was committed.
+pub(crate) async fn waits(
+    database: &Database,
+    inbox: Inbox,
+    sent: impl Iterator<Item = Sent>,
+) -> Outcome<Vec<(f64, f64)>> {
     let committed = database.commits(inbox).await?;
-    let mut took = Vec::with_capacity(sent.len());
-    for (id, at) in sent {
-        match committed.get(id) {
-            Some(committed) => took.push((committed - at) * 1_000.0),
-            None => return failure(format!("event {id} had no effect")),
-        }
-    }
+    let took = sent.map(|(id, at)| match committed.get(&id) {
+        Some(committed) => Ok((at, (committed - at) * 1_000.0)),
+        None => failure(format!("event {id} had no effect")),
+    });
+    took.collect()
+}
+
+/// How long that many of a thousand took at most.
+pub(crate) fn quantiles<const N: usize>(mut took: Vec<f64>, parts: [usize; N]) -> [f64; N] {
     took.sort_by(f64::total_cmp);
-    let at = |part: usize| took.get(took.len() * part / 1_000).copied().unwrap_or(f64::NAN);
-    let last = took.last().copied().unwrap_or(f64::NAN);
-    Ok(BTreeMap::from([("p50 ms", at(500)), ("p99 ms", at(990)), ("largest ms", last)]))
+    let last = took.len().saturating_sub(1);
+    parts.map(|part| took.get((took.len() * part / 1_000).min(last)).copied().unwrap_or(f64::NAN))
 }
 
 /// A call that waits, on a thread of its own.

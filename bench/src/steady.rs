@@ -1,14 +1,13 @@
 //! Events at a pace for a long time: what each one costs and how long it takes, and whether the end is like the
 //! beginning.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::slice::from_mut;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::time::interval;
 use tokio_postgres::Client;
-use uuid::Uuid;
-use xtask::failure::{Explain as _, Outcome, failure};
+use xtask::failure::{Explain as _, Outcome};
 
 use crate::candidate::Inbox;
 use crate::child::{Child, Worked};
@@ -72,7 +71,8 @@ pub(crate) async fn run(
     let looks = looks.get(SETTLING..).unwrap_or_default();
     let mut figures = figures(looks);
     if all {
-        figures.extend(waits(&database.commits(inbox).await?, &sent, looks)?);
+        let waits = latency::waits(database, inbox, latency::originals(sent)).await?;
+        figures.extend(quantiles(&waits, looks));
     }
     Ok((worked, figures))
 }
@@ -156,35 +156,20 @@ fn rate(looks: &[Look], passed: fn(&Look) -> f64) -> f64 {
 }
 
 /// How long events took from being sent to their commit: all of them, and those of the first and last minute.
-fn waits(
-    committed: &HashMap<Uuid, f64>,
-    sent: &[Sent],
-    looks: &[Look],
-) -> Outcome<BTreeMap<&'static str, f64>> {
-    let mut seen = HashSet::new();
-    let mut all = Vec::new();
-    // A second copy has no effect of its own; the original was sent before it.
-    for (id, at) in sent.iter().filter(|(id, _)| seen.insert(*id)) {
-        match committed.get(id) {
-            Some(committed) => all.push((*at, (committed - at) * 1e3)),
-            None => return failure(format!("event {id} had no effect")),
-        }
-    }
-    let of = |looks: &[Look], part: usize| {
+fn quantiles(waits: &[(f64, f64)], looks: &[Look]) -> BTreeMap<&'static str, f64> {
+    let of = |looks: &[Look]| {
         let span =
             looks.first().map_or(0.0, |look| look.at)..looks.last().map_or(0.0, |look| look.at);
-        let within = all.iter().filter(|(at, _)| span.contains(at));
-        let mut took: Vec<f64> = within.map(|(_, took)| *took).collect();
-        took.sort_by(f64::total_cmp);
-        took.get(took.len() * part / 1_000).copied().unwrap_or(f64::NAN)
+        let within = waits.iter().filter(|(at, _)| span.contains(at));
+        latency::quantiles(within.map(|(_, took)| *took).collect(), [500, 990])
     };
-    let (first, last) = (first_minute(looks), last_minute(looks));
-    Ok(BTreeMap::from([
-        ("p50 ms", of(looks, 500)),
-        ("p99 ms", of(looks, 990)),
-        ("p50 ms, first minute", of(first, 500)),
-        ("p99 ms, first minute", of(first, 990)),
-        ("p50 ms, last minute", of(last, 500)),
-        ("p99 ms, last minute", of(last, 990)),
-    ]))
+    let [all, first, last] = [looks, first_minute(looks), last_minute(looks)].map(of);
+    BTreeMap::from([
+        ("p50 ms", all[0]),
+        ("p99 ms", all[1]),
+        ("p50 ms, first minute", first[0]),
+        ("p99 ms, first minute", first[1]),
+        ("p50 ms, last minute", last[0]),
+        ("p99 ms, last minute", last[1]),
+    ])
 }
