@@ -62,7 +62,7 @@ pub(crate) struct Options {
     /// Seconds of the scenarios `latency` and `steady`, and of each run of `append`.
     #[arg(long, default_value_t = 20)]
     pub(crate) seconds: u64,
-    /// In the scenario `steady`, after so many seconds a snapshot is opened that stays open.
+    /// In the scenario `steady`, when a snapshot is opened that stays open: seconds after the beginning.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) snapshot: Option<u64>,
     /// In the scenario `steady`, ours keeps inbox rows for a minute; how long events took is not known then.

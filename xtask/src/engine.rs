@@ -16,7 +16,7 @@ use crate::{lint, program};
 
 /// Something whose instructions are counted.
 struct Counted {
-    /// As people are told.
+    /// Its name in messages.
     name: &'static str,
     program: fn() -> Outcome<PathBuf>,
     /// Its arguments but for the last, which is how many it settles.

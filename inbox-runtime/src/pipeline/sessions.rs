@@ -39,7 +39,7 @@ pub(super) type WriterPermit = OwnedSemaphorePermit;
 /// costs a millisecond or two.
 const PLANNED_FOR: usize = 10_000;
 const PLANNED_FOR_TIME: Duration = Duration::from_secs(5);
-/// After so long they are planned anew for any number of events: a plan of when the lanes were one page reads all of
+/// After this time they are planned again for any number of events: a plan of when the lanes were one page reads all of
 /// them, and under an open snapshot each event makes them longer.
 const PLANNED_FOR_MAX: Duration = Duration::from_mins(1);
 
@@ -124,7 +124,8 @@ impl<DB: Transactions> Session<DB> {
     }
 }
 
-/// By its events since it was planned anew, how long ago that was, and how long ago it was opened.
+/// Whether a session's plans are old: by its events since they were made, how long ago that was if they were made again,
+/// and how long ago it was opened.
 fn has_old_plans(events: usize, planned: Option<Duration>, opened: Duration) -> bool {
     match planned {
         Some(planned) if planned < PLANNED_FOR_TIME => false,
@@ -266,7 +267,7 @@ mod tests {
     use super::{PLANNED_FOR, Sessions, has_old_plans};
 
     #[test]
-    fn statements_are_planned_anew_after_many_events_or_a_minute() {
+    fn statements_are_planned_again_after_many_events_or_a_minute() {
         let [soon, later, minute] = [4, 5, 60].map(Duration::from_secs);
         // A backlog does not wait for the first time.
         assert!(has_old_plans(PLANNED_FOR, None, Duration::ZERO));

@@ -42,8 +42,8 @@ async fn one_event_has_the_columns_that_it_has_among_others() {
         Postgres::apply(&mut session, &declared, true, &relation(1, false)).await.unwrap();
     }
     // PostgreSQL tries five plans before it keeps one.
-    let anew = "SELECT count(*) FROM pg_prepared_statements WHERE custom_plans > 5";
-    assert_eq!(Postgres::number(&mut session, anew).await.unwrap(), 0);
+    let replanned = "SELECT count(*) FROM pg_prepared_statements WHERE custom_plans > 5";
+    assert_eq!(Postgres::number(&mut session, replanned).await.unwrap(), 0);
 }
 
 fn relation(events: usize, is_null: bool) -> Relation<'static> {

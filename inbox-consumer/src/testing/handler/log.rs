@@ -39,7 +39,7 @@ struct Partition {
 }
 
 impl Log {
-    /// A log of these records of each partition, and what its reader is told.
+    /// A log of these records of each partition, and the events for its reader.
     pub(super) fn new(
         records: Vec<Vec<Record>>,
     ) -> (Arc<Self>, mpsc::UnboundedReceiver<BrokerEvent>) {
