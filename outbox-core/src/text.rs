@@ -3,15 +3,16 @@
 use std::{fmt, ops::Deref};
 
 use bytes::Bytes;
+use bytestring::ByteString;
 
 /// UTF-8 text in a shared buffer.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct Text(Bytes);
+pub struct Text(ByteString);
 
 impl Text {
     /// Takes a static text without copying.
     pub const fn from_static(text: &'static str) -> Self {
-        Self(Bytes::from_static(text.as_bytes()))
+        Self(ByteString::from_static(text))
     }
 
     /// The text.
@@ -19,9 +20,9 @@ impl Text {
         self
     }
 
-    /// The text's bytes. Unlike going through [`str`], this looks at none of them.
+    /// The text's bytes.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        self.0.as_bytes()
     }
 
     /// Its length in bytes.
@@ -39,26 +40,25 @@ impl TryFrom<Bytes> for Text {
     type Error = std::str::Utf8Error;
 
     fn try_from(bytes: Bytes) -> Result<Self, Self::Error> {
-        std::str::from_utf8(&bytes)?;
-        Ok(Self(bytes))
+        ByteString::try_from(bytes).map(Self)
     }
 }
 
 impl From<String> for Text {
     fn from(text: String) -> Self {
-        Self(Bytes::from(text))
+        Self(text.into())
     }
 }
 
 impl From<&str> for Text {
     fn from(text: &str) -> Self {
-        Self(Bytes::copy_from_slice(text.as_bytes()))
+        Self(text.into())
     }
 }
 
 impl From<Text> for Bytes {
     fn from(text: Text) -> Self {
-        text.0
+        text.0.into_bytes()
     }
 }
 
@@ -66,20 +66,19 @@ impl Deref for Text {
     type Target = str;
 
     fn deref(&self) -> &str {
-        // Every constructor checked it. (`unsafe` is not worth the nanoseconds here.)
-        std::str::from_utf8(&self.0).unwrap_or_default()
+        &self.0
     }
 }
 
 impl AsRef<[u8]> for Text {
     fn as_ref(&self) -> &[u8] {
-        &self.0
+        self.0.as_bytes()
     }
 }
 
 impl PartialEq<str> for Text {
     fn eq(&self, other: &str) -> bool {
-        self.0 == other.as_bytes()
+        self.0 == *other
     }
 }
 
