@@ -29,6 +29,8 @@ pub(super) struct Guard {
     pub(super) unguarded_used: bool,
     /// A statement's text says that it may leave something on the session.
     pub(super) stays: bool,
+    /// The text that was checked last, which nothing was found in. A run sends one text for each of its events.
+    checked: String,
     /// Savepoints open now: the depth of the next one, less one.
     pub(super) open: u32,
     /// Savepoints taken and not rolled back: what the server has to remember.
@@ -57,10 +59,16 @@ impl Guard {
     /// Looks at a statement before it is sent.
     pub(super) fn admit<DB: Sessions>(&mut self, sql: &str) -> Result<(), Error> {
         self.usable()?;
+        if !self.checked.is_empty() && self.checked == sql {
+            return Ok(());
+        }
         let look = DB::check_text(sql);
         self.stays |= look.stays;
         let Some(RefusedText { words, why, .. }) = look.refused.filter(|refused| refused.rule.on())
         else {
+            if !look.stays {
+                sql.clone_into(&mut self.checked);
+            }
             return Ok(());
         };
         let text = format!("a handler may not run {words}: {why}");

@@ -244,10 +244,17 @@ fn together<'w>(
     waiting: &'w [QueuedStatement<Postgres>],
 ) -> Vec<Known<'w>> {
     let Some(snapshot) = snapshot else { return Vec::new() };
-    let (mut known, mut bytes) = (Vec::new(), 0);
-    for statement in waiting.iter().take(TOGETHER_MAX) {
+    let (mut known, mut bytes): (Vec<Known<'w>>, _) = (Vec::new(), 0);
+    for (at, statement) in waiting.iter().take(TOGETHER_MAX).enumerate() {
         let QueuedValues::Encoded(apart) = &statement.values else { break };
-        let Some(number) = snapshot.number_of(&statement.sql, &apart.types) else { break };
+        // Most have the text of the one before: to compare it costs less than to hash it.
+        let same = |(number, before): &Known<'w>| {
+            let same = waiting[at - 1].sql == statement.sql && before.types == apart.types;
+            same.then_some(*number)
+        };
+        let number = known.last().and_then(same);
+        let number = number.or_else(|| snapshot.number_of(&statement.sql, &apart.types));
+        let Some(number) = number else { break };
         bytes += apart.bytes.len();
         if bytes > TOGETHER_BYTES_MAX && !known.is_empty() {
             break;
