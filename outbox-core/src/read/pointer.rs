@@ -3,7 +3,7 @@
 //! Only the objects on the way to a pointer are looked into; everything else is skipped without
 //! building it. A key that occurs twice counts as its last occurrence.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, iter, str::FromStr};
 
 use bytes::Bytes;
 use serde::de::{
@@ -170,6 +170,15 @@ fn bit(pointer: usize) -> Mask {
     1 << (pointer % POINTERS_MAX)
 }
 
+/// The pointers of a mask.
+fn bits(mut mask: Mask) -> impl Iterator<Item = usize> {
+    iter::from_fn(move || {
+        let lowest = (mask != 0).then(|| mask.trailing_zeros() as usize);
+        mask &= mask.wrapping_sub(1);
+        lowest
+    })
+}
+
 /// One value on the way: `active` are the pointers that lead through it or to it.
 struct Walk<'a, 'p> {
     pointers: &'a [Pointer],
@@ -181,8 +190,8 @@ struct Walk<'a, 'p> {
 impl<'p> Walk<'_, 'p> {
     /// The active pointers of which this holds.
     fn those(&self, holds: impl Fn(&Pointer) -> bool) -> Mask {
-        let active = (0..self.pointers.len()).filter(|i| self.active & bit(*i) != 0);
-        active.filter(|i| holds(&self.pointers[*i])).fold(0, |mask, i| mask | bit(i))
+        let those = bits(self.active).filter(|i| holds(&self.pointers[*i]));
+        those.fold(0, |mask, i| mask | bit(i))
     }
 
     /// The active pointers whose next step fits.
@@ -191,10 +200,8 @@ impl<'p> Walk<'_, 'p> {
     }
 
     fn find(&mut self, pointers: Mask, json: Option<&'p str>) {
-        for (i, found) in self.found.iter_mut().enumerate() {
-            if pointers & bit(i) != 0 {
-                *found = json;
-            }
+        for i in bits(pointers) {
+            self.found[i] = json;
         }
     }
 
