@@ -14,8 +14,8 @@ pub struct Delivery {
     pub offset: inbox_engine::internal::Offset,
     /// The record as it arrived, or what is kept of it.
     pub record: Record,
-    /// What is known of a record that is kept in part.
-    pub excerpt: Option<Excerpt>,
+    /// What is known of a record that is kept in part. In a box, since few are.
+    pub excerpt: Option<Box<Excerpt>>,
     /// The event, or why the record is not one.
     pub event: Result<Envelope, ReadError>,
     /// What was found out besides.

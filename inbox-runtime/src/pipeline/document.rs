@@ -84,7 +84,7 @@ pub(super) fn document(item: &Delivered, error: &str) -> String {
         aggregate_type: event.map(|event| event.aggregate.aggregate_type()),
         aggregate_id: event.map(|event| event.aggregate.aggregate_id()),
         error: &plain(error),
-        excerpt: delivery.excerpt.as_ref(),
+        excerpt: delivery.excerpt.as_deref(),
         timestamp_ms: record.timestamp_ms,
         key: coded(record.key.as_ref()),
         payload: match delivery.excerpt {
@@ -152,7 +152,7 @@ mod tests {
     /// A record that no rule can read, as it comes out of the intake.
     fn read(record: Record, excerpts: Excerpts) -> Delivered {
         let (record, excerpt) = match excerpts.of_whole(&record) {
-            Some((record, excerpt)) => (record, Some(excerpt)),
+            Some((record, excerpt)) => (record, Some(Box::new(excerpt))),
             None => (record, None),
         };
         let event = Err(ReadError::TooLarge { bytes: 0, max: 0 });

@@ -72,7 +72,7 @@ impl Intake {
             Err(error) => (Err(error), ReadAs::default()),
         };
         let excerpt = flaw.and_then(|flaw| match *flaw {
-            Flaw::TooLarge(excerpt) => Some(excerpt),
+            Flaw::TooLarge(excerpt) => Some(Box::new(excerpt)),
             Flaw::Headers(_) => None,
         });
         let (kind, doomed) = self.kind(&event, routes);
