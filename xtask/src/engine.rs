@@ -43,10 +43,10 @@ const COUNTED: [Counted; 5] = [
         instructions: 750,
         tolerance: TOLERANCE_OPTIMISED,
     },
-    handler("handler", &["settle", "handler"], 110_800, TOLERANCE_AWAITED),
-    handler("queued", &["settle", "queued"], 110_900, TOLERANCE_AWAITED),
-    handler("batch", &["settle", "batch"], 90_600, TOLERANCE),
-    handler("sql-run", &["settle", "sql-run"], 121_400, TOLERANCE),
+    handler("handler", &["settle", "handler"], 103_300, TOLERANCE_AWAITED),
+    handler("queued", &["settle", "queued"], 100_600, TOLERANCE_AWAITED),
+    handler("batch", &["settle", "batch"], 93_000, TOLERANCE),
+    handler("sql-run", &["settle", "sql-run"], 119_900, TOLERANCE),
 ];
 /// Runs of one build differ by four parts of a thousand at most.
 const TOLERANCE: u64 = 30;
