@@ -442,7 +442,7 @@ fn one_row_is_spoken_of_as_one() {
 
 #[test]
 fn the_document_has_every_exit_code() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/relay.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/relay-reference.md");
     let page = std::fs::read_to_string(path).unwrap();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cli/mod.rs");
     let module = std::fs::read_to_string(path).unwrap();

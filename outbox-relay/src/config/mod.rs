@@ -1,7 +1,7 @@
 //! What a relay is told: one TOML file, the environment over it, flags over that.
 //!
 //! Each key is declared once, with its type, unit, default, bounds and what it does. The types, [`KEYS`] and the
-//! tables of `docs/relay.md` are made of that.
+//! tables of `docs/relay-reference.md` are made of that.
 //!
 //! ```
 //! use outbox_relay::config::Config;

@@ -1,4 +1,4 @@
-//! The tables of `docs/relay.md`, made from the table of keys.
+//! The tables of `docs/relay-reference.md`, made from the table of keys.
 
 use service_kit::properties::Program;
 
@@ -13,7 +13,7 @@ Written in two brackets, any number of times, in the file alone: neither the env
 
 ";
 
-/// The generated part of `docs/relay.md` about the configuration.
+/// The generated part of `docs/relay-reference.md` about the configuration.
 pub(super) fn reference() -> String {
     TABLE.reference(REPEATED) + &Raw::reference(Program::Relay)
 }

@@ -90,10 +90,10 @@ fn no_secret_is_shown() {
 
 #[test]
 fn the_document_is_what_the_tables_say() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/relay.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/relay-reference.md");
     let there = std::fs::read_to_string(path).unwrap_or_default();
     let written = there.split(HEAD).next().unwrap_or_default().trim_end();
     let wanted = format!("{written}\n\n{HEAD}\n{}{}", reference(), telemetry::reference());
     let there = document(path, &wanted);
-    assert!(there == wanted, "docs/relay.md is old: run this test with UPDATE_DOCS=1");
+    assert!(there == wanted, "docs/relay-reference.md is old: run this test with UPDATE_DOCS=1");
 }

@@ -1,4 +1,4 @@
-//! The one table of all metrics. The part of `docs/relay.md` about them and what is scraped are made from it, so
+//! The one table of all metrics. The part of `docs/relay-reference.md` about them and what is scraped are made from it, so
 //! neither can hold what the other does not.
 
 use std::{
@@ -242,7 +242,7 @@ connection to Kafka and says nothing about it.
 The port is read-only and has no authentication, as the consumer's: [metrics.md](metrics.md#health) says what it does about slow clients and about an address that is in use.
 ";
 
-/// The part of `docs/relay.md` about metrics and health.
+/// The part of `docs/relay-reference.md` about metrics and health.
 #[cfg(test)]
 pub(super) fn metrics_reference() -> String {
     [HEAD, &telemetry::Metric::reference(METRICS), HEALTH].concat()

@@ -34,7 +34,7 @@ pub(crate) use troubles::Troubles;
 #[cfg(test)]
 use service_kit::Counter;
 
-/// The generated part of `docs/relay.md` about signals, counters, metrics and health.
+/// The generated part of `docs/relay-reference.md` about signals, counters, metrics and health.
 #[cfg(test)]
 pub(crate) fn reference() -> String {
     let mut page = String::from(

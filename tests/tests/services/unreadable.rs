@@ -70,7 +70,7 @@ async fn a_batch_that_is_too_large_once_decompressed_has_a_name_and_is_skipped_w
     assert_eq!(running.stop().await, Ended::Shutdown);
 }
 
-/// What `docs/operations.md` tells to set: the broker then counts what a batch is once it is decompressed.
+/// What `docs/maintenance.md` tells to set: the broker then counts what a batch is once it is decompressed.
 #[tokio::test]
 async fn a_topic_that_keeps_records_uncompressed_takes_no_bomb() {
     let services = Services::from_env();

@@ -17,7 +17,7 @@ const NAMES: [(&str, &str); 2] = [
 const MORE: [&str; 3] = ["not_owned", "owner_silent", "releasing"];
 
 /// What each section says.
-const PARTS: [&str; 3] = ["**Means.**", "**You see.**", "**Do.**"];
+const PARTS: [&str; 3] = ["**Meaning**", "**Symptoms**", "**Action**"];
 
 /// Sentences without which somebody loses something, and where they have to be.
 const WARNINGS: [(&str, &str); 4] = [
@@ -103,9 +103,10 @@ fn rules_about_operations_see_what_breaks_them() {
     let engine = "pub fn name(&self) -> &str {\n Self::A(_) => \"a_reason\",\n Self::B => \"b_reason\",\n    }\n";
     let more: String =
         MORE.iter().map(|name| format!("\n### `{name}`\n{}\n", PARTS.join(" "))).collect();
-    let page = format!("# P\n{more}\n### `a_reason`\n**Means.** x\n**Do.** y\n## Q\n**You see.**");
+    let page =
+        format!("# P\n{more}\n### `a_reason`\n**Meaning** x\n**Action** y\n## Q\n**Symptoms**");
     let tree = Tree::of(&[(NAMES[0].0, engine), (PAGE, &page)]);
-    shows(&missing_sections(&tree), &["a_reason lacks **You see.**", "no section ### `b_reason`"]);
+    shows(&missing_sections(&tree), &["a_reason lacks **Symptoms**", "no section ### `b_reason`"]);
     assert_eq!(missing_warnings(&tree).len(), WARNINGS.len());
     let rules = "- alert: InboxX\n  expr: a{b=\"c|d\"} > 1\n  for: 1m\n  annotations:\n    summary: because\n";
     let tree = Tree::of(&[(RULES, rules), (PAGE, "")]);
