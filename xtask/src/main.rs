@@ -20,6 +20,7 @@ mod package;
 mod program;
 mod quickstart;
 mod services;
+mod site;
 mod toolchain;
 mod tools;
 
@@ -79,6 +80,8 @@ enum Verb {
     Fuzz(fuzz::Choice),
     /// Packs every crate that is published, looks through the packages and compiles them.
     Package,
+    /// Builds the documentation site with mdBook and checks every link of its pages.
+    Site,
     /// A long run with killed and frozen consumers, judged by an independent checker; `--help` lists the options.
     #[command(disable_help_flag = true)]
     Soak(PassedOn),
@@ -191,6 +194,7 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Engine => engine::measure()?,
         Verb::Deny => deny::check()?,
         Verb::Package => package::compile()?,
+        Verb::Site => site::build()?,
         Verb::Services { verb: ServicesVerb::Up } => services::up()?,
         Verb::Services { verb: ServicesVerb::Down } => services::down()?,
         Verb::Services { verb: ServicesVerb::Status } => services::status()?,

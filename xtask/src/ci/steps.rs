@@ -7,7 +7,7 @@ use xtask::command::run;
 use xtask::failure::Outcome;
 
 use crate::folders::{cache, cargo};
-use crate::{api, engine, features, lint, package};
+use crate::{api, engine, features, lint, package, site};
 
 use super::programs::run_short;
 use super::test_run::{TestRun, build, run_doc_tests, run_tests};
@@ -79,6 +79,11 @@ pub(super) const STEPS: &[Step] = &[
         "dependencies",
         "It depends on Cargo.lock and on advisories rather than on the code.",
         |_| crate::deny::check(),
+    ),
+    Step::nightly(
+        "site",
+        "It needs mdBook; a test finds dead links between documents for every push.",
+        |_| site::build(),
     ),
     Step::nightly(
         "examples",
