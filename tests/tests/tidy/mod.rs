@@ -3,6 +3,7 @@
 //! Each rule is a function from the tree to sentences, one for each place that breaks it, and is itself
 //! shown a tree that breaks it.
 
+mod benchmarks;
 mod commands;
 mod deployment;
 mod documents;
