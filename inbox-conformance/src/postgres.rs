@@ -11,6 +11,7 @@ impl Probe for Postgres {
     const POISONS: bool = true;
     const CHECKS_CONSTRAINTS: bool = true;
     const DOWN: &'static str = concat!(
+        include_str!("../migrations/postgres/0008_recent.down.sql"),
         include_str!("../migrations/postgres/0007_slots.down.sql"),
         include_str!("../migrations/postgres/0006_start.down.sql"),
         include_str!("../migrations/postgres/0005_versions.down.sql"),

@@ -9,6 +9,7 @@ impl Probe for Sqlite {
     const POISONS: bool = false;
     const CHECKS_CONSTRAINTS: bool = false;
     const DOWN: &'static str = concat!(
+        include_str!("../migrations/sqlite/0008_recent.down.sql"),
         include_str!("../migrations/sqlite/0007_slots.down.sql"),
         include_str!("../migrations/sqlite/0006_start.down.sql"),
         include_str!("../migrations/sqlite/0005_versions.down.sql"),

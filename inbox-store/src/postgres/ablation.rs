@@ -159,8 +159,7 @@ static ROWS: &[Row] = &[
         &[
             Cut::new(
                 Rule::WatermarkCas,
-                "WHERE w.epoch = x.epoch AND w.watermark = x.old AND w.watermark <= x.new
-    ",
+                " AND w.epoch = x.epoch AND w.watermark = x.old AND w.watermark <= x.new",
                 "",
             ),
             Cut::new(

@@ -18,7 +18,7 @@ const NUMBERED: [(&str, &str, &str); 4] = [
     ("inbox_audit_pkey", "inbox_audit", "audit_seq"),
     ("inbox_consumers_pkey", "inbox_consumers", "consumer_ref"),
     ("inbox_parked_pkey", "inbox_parked", "parked_seq"),
-    ("inbox_partitions_pkey", "inbox_partitions", "partition_ref"),
+    ("inbox_partitions_number", "inbox_partitions", "partition_ref"),
 ];
 
 /// The table and column whose sequence gives out numbers that are taken.

@@ -2,7 +2,10 @@
 
 use sqlx::Postgres;
 
-use super::lanes::reached;
+use super::{
+    lanes::reached,
+    ownership::{recent, slot_now},
+};
 use crate::flow::intake::{IntakeSql, IntakeTexts};
 
 pub(super) static TEXTS: IntakeTexts = IntakeTexts {
@@ -20,11 +23,15 @@ JOIN inbox_lanes l ON l.partition_ref = $1 AND l.lane = v.lane AND l.slot >= v.s
 WHERE l.partition_ref = $1 AND l.lane = ANY($2::bigint[]) AND l.slot <> l.last_offset >> 8",
     ),
     settle: concat!(
-        "UPDATE inbox_partitions w SET owner = $2, owner_incarnation = $3, owner_seen = now(), watermark = greatest(w.watermark,
+        "UPDATE inbox_partitions w SET slot = greatest(w.slot, ",
+        slot_now!(),
+        "), owner = $2, owner_incarnation = $3, owner_seen = now(), watermark = greatest(w.watermark,
     ",
         reached!("w"),
         ")
-WHERE w.partition_ref = $1 AND w.retired_at IS NULL"
+WHERE w.partition_ref = $1 AND w.slot >= ",
+        recent!("$1"),
+        " AND w.retired_at IS NULL"
     ),
 };
 

@@ -13,6 +13,30 @@ use crate::{
     port::{Note, Scope, WatermarkMove, release::DueQueue},
 };
 
+/// The slot of a row that is written now.
+macro_rules! slot_now {
+    () => {
+        "(date_part('epoch', now())::bigint >> 7)"
+    };
+}
+/// The slot that the row of this partition has, or one below it: what an open snapshot keeps of the row in lower ones
+/// is not read. Its owner writes it every few seconds, so that it is in this slot or in the one before; of a row that
+/// nobody has written for longer every version is read.
+macro_rules! recent {
+    ($partition:literal) => {
+        concat!(
+            "coalesce((SELECT ",
+            slot_now!(),
+            " - 1 FROM inbox_partitions r WHERE r.partition_ref = ",
+            $partition,
+            " AND r.slot >= ",
+            slot_now!(),
+            " - 1 LIMIT 1), 0)"
+        )
+    };
+}
+pub(super) use {recent, slot_now};
+
 pub(super) static TEXTS: OwnershipTexts = OwnershipTexts {
     consumer: "SELECT consumer_ref, inbox_id FROM inbox_consumers WHERE consumer = $1",
     add_consumer: "INSERT INTO inbox_consumers (consumer) VALUES ($1) ON CONFLICT (consumer) DO NOTHING",
@@ -35,38 +59,53 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, CASE WHEN $8 THEN 0 END, $9) ON CONFLICT (co
 RETURNING partition_ref",
     forget_start: "DELETE FROM inbox_partitions p WHERE partition_ref = $1 AND NOT EXISTS
     (SELECT FROM inbox_lanes l WHERE l.partition_ref = $1 AND l.last_offset >= p.watermark)",
-    own: "UPDATE inbox_partitions SET epoch = $2, owner = $3, owner_instance = $4,
+    own: concat!(
+        "UPDATE inbox_partitions SET slot = greatest(slot, ",
+        slot_now!(),
+        "), epoch = $2, owner = $3, owner_instance = $4,
     owner_incarnation = $5, owner_seen = now(), topic_id = $6, lane_count = $7, lane_rule = $8,
     remapped_below = $9, key_rule = $10, key_epoch = CASE WHEN $11 THEN $2::bigint END,
-    id_scope_epoch = id_scope_epoch - epoch + $2, next_lane_count = $12, next_lane_rule = $13, retired_at = NULL, standstill = NULL, held_lanes = NULL WHERE partition_ref = $1",
+    id_scope_epoch = id_scope_epoch - epoch + $2, next_lane_count = $12, next_lane_rule = $13, retired_at = NULL, standstill = NULL, held_lanes = NULL WHERE partition_ref = $1"
+    ),
     stand_still: "UPDATE inbox_partitions SET standstill = $2,
     log_end_seen = least(log_end_seen, $3) WHERE partition_ref = $1",
-    watermark: "UPDATE inbox_partitions w SET watermark = $4, watermark_leader_epoch = $5, owner_seen = now(),
+    watermark: concat!(
+        "UPDATE inbox_partitions w SET slot = greatest(w.slot, ",
+        slot_now!(),
+        "), watermark = $4, watermark_leader_epoch = $5, owner_seen = now(),
     record_next = $7, record_leader_epoch = $8,
     log_end_seen = CASE WHEN $4 > $3 THEN NULL ELSE log_end_seen END
-WHERE w.partition_ref = $1 AND w.epoch = $2 AND w.watermark = $3 AND w.watermark <= $4
+WHERE w.partition_ref = $1 AND w.slot >= ",
+        recent!("$1"),
+        " AND w.epoch = $2 AND w.watermark = $3 AND w.watermark <= $4
 AND NOT EXISTS (SELECT FROM unnest($6::bigint[]) WITH ORDINALITY x(off, i)
     LEFT JOIN inbox_lanes l ON l.partition_ref = $1 AND l.lane = x.i - 1 AND l.slot >= x.off >> 8
-    WHERE l.epoch IS DISTINCT FROM $2 OR l.last_offset < x.off)",
+    WHERE l.epoch IS DISTINCT FROM $2 OR l.last_offset < x.off)"
+    ),
 };
 
 /// One array a column: $1 partition, $2 epoch, $3 old, $4 new, $5 leader epoch, $6 and $7 the first and the
 /// last of its numbers in $8, expected; $9 behind the last record, $10 its leader epoch. What somebody has locked is left out. Each lane is
 /// looked for by itself, which its limit sees to: a join would read all versions that a snapshot keeps.
-pub(super) const WATERMARKS: &str = "WITH x AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
+pub(super) const WATERMARKS: &str = concat!(
+    "WITH x AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
     $5::integer[], $6::integer[], $7::integer[], $9::bigint[], $10::integer[])
     x(ref, epoch, old, new, leader_epoch, first, last, record_next, record_leader_epoch)),
 fit AS MATERIALIZED (SELECT * FROM x WHERE (SELECT count(*) FROM generate_series(x.first, x.last) i, LATERAL
     (SELECT FROM inbox_lanes l WHERE l.partition_ref = x.ref AND l.lane = i - x.first
         AND l.slot >= ($8::bigint[])[i] >> 8 AND l.epoch = x.epoch AND l.last_offset >= ($8::bigint[])[i] LIMIT 1) l) = x.last - x.first + 1),
-k AS MATERIALIZED (SELECT w.partition_ref FROM inbox_partitions w JOIN fit x ON w.partition_ref = x.ref
-    WHERE w.epoch = x.epoch AND w.watermark = x.old AND w.watermark <= x.new
-    ORDER BY w.partition_ref FOR NO KEY UPDATE OF w SKIP LOCKED)
-UPDATE inbox_partitions w SET watermark = x.new, watermark_leader_epoch = x.leader_epoch, owner_seen = now(),
+k AS MATERIALIZED (SELECT w.partition_ref, w.place FROM (SELECT * FROM fit ORDER BY ref) x, LATERAL
+    (SELECT w.partition_ref, w.ctid AS place FROM inbox_partitions w WHERE w.partition_ref = x.ref AND w.slot >= ",
+    recent!("x.ref"),
+    " AND w.epoch = x.epoch AND w.watermark = x.old AND w.watermark <= x.new LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) w)
+UPDATE inbox_partitions w SET slot = greatest(w.slot, ",
+    slot_now!(),
+    "), watermark = x.new, watermark_leader_epoch = x.leader_epoch, owner_seen = now(),
     record_next = x.record_next, record_leader_epoch = x.record_leader_epoch,
     log_end_seen = CASE WHEN x.new > x.old THEN NULL ELSE w.log_end_seen END
-FROM fit x JOIN k ON k.partition_ref = x.ref WHERE w.partition_ref = x.ref
-RETURNING w.partition_ref";
+FROM fit x JOIN k ON k.partition_ref = x.ref WHERE w.ctid = k.place
+RETURNING w.partition_ref"
+);
 
 /// $1 partitions, $2 their epochs. Locked in order, as by everybody who waits for several of them.
 const DISOWN: &str = "WITH k AS MATERIALIZED (SELECT p.partition_ref FROM inbox_partitions p

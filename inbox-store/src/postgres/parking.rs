@@ -4,7 +4,10 @@ use inbox_engine::internal::{LeaderEpoch, Offset};
 use sqlx::{PgConnection, Postgres};
 use uuid::Uuid;
 
-use super::sent::on;
+use super::{
+    ownership::{recent, slot_now},
+    sent::on,
+};
 use crate::{
     flow,
     port::{ParkedLoad, Parking, Parkings, Scope},
@@ -56,12 +59,17 @@ FROM (SELECT count(*) AS events, coalesce(sum(r.bytes), 0)::bigint AS bytes FROM
 
 /// The keys of what is parked are by this build's rule: one that does not know that it has to make them anew
 /// may not take the partition over while they are there (the constraint on `key_epoch`).
-const KEYS_ARE_OURS: &str =
-    "UPDATE inbox_partitions SET key_epoch = epoch WHERE partition_ref = $1";
+const KEYS_ARE_OURS: &str = concat!(
+    "UPDATE inbox_partitions SET key_epoch = epoch WHERE partition_ref = $1 AND slot >= ",
+    recent!("$1")
+);
 
 /// The partition's row is locked before any lane, as in a take-over.
-pub(super) const PARK_ALONE: &str =
-    "SELECT key_epoch IS NULL FROM inbox_partitions WHERE partition_ref = $1 FOR NO KEY UPDATE";
+pub(super) const PARK_ALONE: &str = concat!(
+    "SELECT key_epoch IS NULL FROM inbox_partitions WHERE partition_ref = $1 AND slot >= ",
+    recent!("$1"),
+    " FOR NO KEY UPDATE"
+);
 
 impl Parkings for Postgres {
     async fn park(

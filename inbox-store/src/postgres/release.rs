@@ -4,7 +4,10 @@ use inbox_engine::internal::NextOffset;
 use sqlx::{PgConnection, Postgres};
 use uuid::Uuid;
 
-use super::sent::on;
+use super::{
+    ownership::{recent, slot_now},
+    sent::on,
+};
 use crate::{
     flow::{
         Read as _, SqlClient as _,
@@ -21,10 +24,13 @@ use crate::{
 /// $1 partitions, $2 their `remapped_below`, $3 limit of each, $4 their epochs: under a newer one the lanes may be
 /// others than this process knows. Two index scans a partition: what is due, and what somebody asked for. Only the
 /// head of a queue can be released; a discard is carried out wherever it is.
-const FIND_DUE: &str = r#"SELECT x.place, q.lane, q.aggregate_key, q."offset",
+const FIND_DUE: &str = concat!(
+    r#"SELECT x.place, q.lane, q.aggregate_key, q."offset",
     CASE WHEN q."offset" < x.below THEN q.record END AS record
 FROM unnest($1::bigint[], $2::bigint[], $4::bigint[]) WITH ORDINALITY x(ref, below, epoch, place)
-JOIN inbox_partitions w ON w.partition_ref = x.ref AND w.epoch = x.epoch,
+CROSS JOIN LATERAL (SELECT FROM inbox_partitions w WHERE w.partition_ref = x.ref AND w.slot >= "#,
+    recent!("x.ref"),
+    r#" AND w.epoch = x.epoch LIMIT 1) w,
 LATERAL (SELECT f.parked_seq FROM (SELECT c.parked_seq, c."offset", c.leader_epoch,
         row_number() OVER (PARTITION BY c.aggregate_key ORDER BY c."offset", c.leader_epoch) AS nth FROM (
         SELECT parked_seq, aggregate_key, "offset", leader_epoch, false AS anywhere FROM inbox_parked
@@ -36,7 +42,8 @@ LATERAL (SELECT f.parked_seq FROM (SELECT c.parked_seq, c."offset", c.leader_epo
         WHERE e.partition_ref = x.ref AND e.aggregate_key = c.aggregate_key
         AND (e."offset", e.leader_epoch) < (c."offset", c.leader_epoch))) f
     WHERE f.nth = 1 ORDER BY f."offset", f.leader_epoch LIMIT $3) d
-JOIN inbox_parked q ON q.parked_seq = d.parked_seq ORDER BY x.place, q."offset", q.leader_epoch"#;
+JOIN inbox_parked q ON q.parked_seq = d.parked_seq ORDER BY x.place, q."offset", q.leader_epoch"#
+);
 
 pub(super) static TEXTS: ReleaseTexts = ReleaseTexts {
     queue: r#"SELECT q.parked_seq, q.event_id, q.fingerprint, q.sha256, q."offset", q.leader_epoch, q.reason, q.attempts, q.releases,

@@ -293,6 +293,7 @@ fn the_tables_are_those_of_the_migrations() {
         include_str!("../../migrations/postgres/0005_versions.sql"),
         include_str!("../../migrations/postgres/0006_start.sql"),
         include_str!("../../migrations/postgres/0007_slots.sql"),
+        include_str!("../../migrations/postgres/0008_recent.sql"),
         include_str!("../../migrations/sqlite/0001_inbox.sql"),
         include_str!("../../migrations/sqlite/0002_release.sql"),
         include_str!("../../migrations/sqlite/0003_history.sql"),
@@ -300,6 +301,7 @@ fn the_tables_are_those_of_the_migrations() {
         include_str!("../../migrations/sqlite/0005_versions.sql"),
         include_str!("../../migrations/sqlite/0006_start.sql"),
         include_str!("../../migrations/sqlite/0007_slots.sql"),
+        include_str!("../../migrations/sqlite/0008_recent.sql"),
     ]
     .concat();
     let made = made.split("CREATE TABLE ").skip(1);

@@ -14,6 +14,7 @@ static TEXTS: SchemaTexts = SchemaTexts {
         Migration { version: 5, text: include_str!("../../migrations/sqlite/0005_versions.sql") },
         Migration { version: 6, text: include_str!("../../migrations/sqlite/0006_start.sql") },
         Migration { version: 7, text: include_str!("../../migrations/sqlite/0007_slots.sql") },
+        Migration { version: 8, text: include_str!("../../migrations/sqlite/0008_recent.sql") },
     ],
     version: "SELECT max(version) FROM inbox_schema_versions",
     applied: "INSERT INTO inbox_schema_versions (version) VALUES (?1)",

@@ -11,7 +11,8 @@ pub(crate) struct Pruned {
     pub removed: u64,
     /// The last row that was looked at; `None` behind all of them.
     pub last: Option<i64>,
-    /// All that was looked at is set aside or held, or is unsent and there is more than that: it stays for longer.
+    /// All that was looked at is removed, set aside or held, or is unsent and there is more than that: nothing more of it
+    /// can go for longer.
     pub idle: bool,
     /// What was sent of all that was looked at was sent lately, and so was what is behind it.
     pub end: bool,

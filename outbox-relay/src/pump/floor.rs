@@ -15,15 +15,19 @@ const LAST: u32 = 4;
 /// Between two attempts to begin higher, and so many times as long as a look takes.
 const EVERY: Duration = Duration::from_millis(100);
 const EVERY_LOOKS: u32 = 20;
-/// Rows with old numbers that were written by hand are found after this, too.
+/// Rows with old numbers that were written by hand are found after this, too; later where it takes long to read all that
+/// was sent.
 const FROM_THE_START: Duration = Duration::from_mins(1);
 
 /// Up to which number no row waits, nor can come to wait unseen.
 #[derive(Debug)]
 pub(super) struct Floor {
     above: i64,
-    /// When looks last began at the start.
+    /// When looks last began at the start, and how long the last one took that did so for such rows.
     since: Instant,
+    all_took: Duration,
+    /// The next look begins at the start, once.
+    once: bool,
     /// How long looks take.
     took: Duration,
     tried: Option<Instant>,
@@ -40,12 +44,20 @@ struct Pending {
 
 impl Floor {
     pub(super) fn new(now: Instant) -> Self {
-        Self { above: 0, since: now, took: Duration::ZERO, tried: None, pending: None }
+        Self {
+            above: 0,
+            since: now,
+            all_took: Duration::ZERO,
+            once: false,
+            took: Duration::ZERO,
+            tried: None,
+            pending: None,
+        }
     }
 
     /// Looks begin above this number.
     pub(super) fn above(&self) -> i64 {
-        self.above
+        if self.once { 0 } else { self.above }
     }
 
     /// Rows with any number may wait again.
@@ -59,9 +71,14 @@ impl Floor {
             self.above = first.map_or(appenders.most, |first| appenders.most.min(first - 1));
             debug_assert!(first.is_none_or(|first| first > self.above), "what waits is above");
         }
-        if self.above > 0 && now.duration_since(self.since) > FROM_THE_START {
-            self.reset(now);
+        if std::mem::take(&mut self.once) {
+            // It reads what no other look does: how long it took says nothing of those.
+            (self.since, self.all_took) = (now, took);
+            self.above = first.map_or(self.above, |first| self.above.min(first - 1));
+            return false;
         }
+        let every = FROM_THE_START.max(self.all_took * EVERY_LOOKS);
+        self.once = self.above > 0 && now.duration_since(self.since) > every;
         self.took = (self.took * (LAST - 1) + took) / LAST;
         if self.pending.is_some() {
             return true;
@@ -122,7 +139,27 @@ mod tests {
         floor.note_appenders(Some(appenders(1_000, &[])));
         floor.note_query(None, Duration::ZERO, now + Duration::from_secs(2));
         assert_eq!(floor.above(), 1_000, "nothing waits");
-        floor.note_query(None, Duration::ZERO, now + FROM_THE_START + EVERY);
-        assert_eq!(floor.above(), 0, "from time to time looks begin at the start");
+    }
+
+    /// While a snapshot is open that look reads all that was sent since.
+    #[test]
+    fn one_look_begins_at_the_start_from_time_to_time() {
+        let mut now = Instant::now();
+        let mut floor = Floor { above: 1_000, ..Floor::new(now) };
+        let long = Duration::from_secs(6);
+        let mut pass = |floor: &mut Floor, time, first, took| {
+            now += time;
+            floor.note_query(first, took, now)
+        };
+        pass(&mut floor, FROM_THE_START + EVERY, Some(1_200), Duration::ZERO);
+        assert_eq!(floor.above(), 0);
+        assert!(!pass(&mut floor, EVERY, Some(1_201), long), "nobody has to be asked");
+        assert_eq!(floor.above(), 1_000, "there was nothing below");
+        pass(&mut floor, FROM_THE_START + EVERY, Some(1_202), Duration::ZERO);
+        assert_eq!(floor.above(), 1_000, "a twentieth of the time is the most");
+        pass(&mut floor, FROM_THE_START, Some(1_203), Duration::ZERO);
+        assert_eq!(floor.above(), 0);
+        pass(&mut floor, EVERY, Some(300), long);
+        assert_eq!(floor.above(), 299, "somebody has written it by hand");
     }
 }

@@ -15,11 +15,12 @@ const PASSES: u32 = 60;
 
 impl<F: Owners> Pump<F> {
     /// Removes old rows, a chunk at a time, as long as this relay has the turn. What is set aside or held stays, and
-    /// may be much: a pass begins behind it.
+    /// may be much, as may be what an open snapshot keeps of removed rows: a pass begins behind both.
     pub(super) async fn prune_for_ever(&self) {
         let mut session = LazySession::<F>::new(self.settings.clone());
         let mut begin = 0;
         for pass in 0_u32.. {
+            let passed = begin;
             if pass.is_multiple_of(PASSES) {
                 begin = 0;
             }
@@ -31,6 +32,8 @@ impl<F: Owners> Pump<F> {
                         Ok(pruned) => pruned,
                         Err(error) => {
                             self.troubles().prunes(Err(error));
+                            // To read all of it may take longer than a statement may.
+                            begin = begin.max(passed);
                             break;
                         }
                     };

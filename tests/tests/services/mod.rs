@@ -84,6 +84,7 @@ mod rights;
 mod runtime_order;
 mod runtime_support;
 mod schemas;
+mod snapshot;
 mod test_kit;
 mod told_once;
 mod topic_gone;

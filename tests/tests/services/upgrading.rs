@@ -20,6 +20,7 @@ const LATER: [&str; 6] = [
 
 /// The way back to the first version, newest first.
 const DOWN: &[&str] = &[
+    include_str!("../../../migrations/postgres/0008_recent.down.sql"),
     include_str!("../../../migrations/postgres/0007_slots.down.sql"),
     include_str!("../../../migrations/postgres/0006_start.down.sql"),
     include_str!("../../../migrations/postgres/0005_versions.down.sql"),

@@ -21,7 +21,7 @@ const PRUNE: &str = "WITH page AS MATERIALIZED (
 gone AS (DELETE FROM outbox_events o USING page p
     WHERE o.seq = p.seq AND p.old RETURNING 1)
 SELECT (SELECT count(*) FROM gone), max(seq),
-    coalesce(bool_and(old IS NULL) AND (bool_and(failed) OR count(*) = $2), true),
+    coalesce(bool_and(old IS NOT FALSE) AND (bool_and(failed OR old IS TRUE) OR count(*) = $2), true),
     coalesce(bool_or(NOT old), false) AND NOT coalesce(bool_or(old), false) FROM page";
 
 impl Retention for Postgres {

@@ -3,6 +3,8 @@
 mod scenarios;
 #[cfg(feature = "postgres")]
 mod services;
+#[cfg(feature = "postgres")]
+mod snapshot;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 

@@ -397,10 +397,7 @@ pub(super) async fn retention_goes_on_behind_what_is_unsent<F: Tested>(place: &m
             break;
         }
     }
-    assert_eq!(
-        passed,
-        [(4, 0, true), (8, 0, true), (12, 2, false), (16, 2, false), (20, 0, false)]
-    );
+    assert_eq!(passed, [(4, 0, true), (8, 0, true), (12, 2, true), (16, 2, false), (20, 0, false)]);
     assert_eq!(place.count("sent_at IS NULL").await, 11);
     // A page that is not full may be followed by rows any time: no pass begins behind it.
     place.run("UPDATE outbox_events SET sent_at = NULL").await;

@@ -23,7 +23,7 @@ pub(in crate::feed) async fn session() -> PgConnection {
     conn
 }
 
-async fn dropped(mut conn: PgConnection) {
+pub(super) async fn dropped(mut conn: PgConnection) {
     let sql = "DO $$ BEGIN EXECUTE 'DROP SCHEMA ' || current_schema() || ' CASCADE'; END $$";
     sqlx::raw_sql(sql).execute(&mut conn).await.unwrap();
 }

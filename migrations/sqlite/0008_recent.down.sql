@@ -1,0 +1,1 @@
+DELETE FROM inbox_schema_versions WHERE version = 8;
