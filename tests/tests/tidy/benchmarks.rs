@@ -33,7 +33,8 @@ fn with_tables(tree: &Tree) -> String {
         if let Some(file) = line.strip_prefix(BEGINS).and_then(|rest| rest.strip_suffix(" -->")) {
             is_table = true;
             let results = tree.text(&format!("bench/results/{file}")).unwrap_or("[]");
-            text.push_str(&table(&serde_json::from_str(results).unwrap_or_default()));
+            let results: Vec<Value> = serde_json::from_str(results).unwrap_or_default();
+            text.push_str(&table(&results));
         }
     }
     text
