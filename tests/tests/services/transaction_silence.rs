@@ -75,7 +75,7 @@ async fn a_connection_that_falls_silent_anywhere_is_given_up() {
     let places: [(&str, &[u8]); 8] = [
         ("opening", b"SELECT pg_is_in_recovery"),
         ("the take-over", b"UPDATE inbox_lanes l SET epoch"),
-        ("the watermark", b"UPDATE inbox_partitions w SET watermark"),
+        ("the watermark", b"UPDATE inbox_partitions w SET slot"),
         ("BEGIN", b"BEGIN ISOLATION LEVEL"),
         ("the claim", b"pg_current_xact_id()::text AS tx"),
         ("a handler's statement", b"INSERT INTO effects"),
