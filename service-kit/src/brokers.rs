@@ -30,7 +30,7 @@ impl BrokerTrouble {
     pub fn sentence(self, bootstrap: &str, why: &str) -> String {
         match self {
             Self::AllDown => format!(
-                "no broker of Kafka at {bootstrap} can be reached ({why}); the client goes on trying: \
+                "no broker of Kafka at {bootstrap} can be reached ({why}); retrying automatically: \
                  check the address, the network, and whether the brokers want TLS"
             ),
             Self::Credentials => format!(
@@ -42,7 +42,7 @@ impl BrokerTrouble {
                  name and the dates of the broker's certificate, and, where the brokers want one, your own"
             ),
             Self::Connection => format!(
-                "a connection to Kafka at {bootstrap} failed ({why}); the client goes on trying"
+                "a connection to Kafka at {bootstrap} failed ({why}); retrying automatically"
             ),
             Self::Other => format!("Kafka at {bootstrap} reports trouble: {why}"),
         }

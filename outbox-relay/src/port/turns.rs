@@ -72,7 +72,7 @@ pub(crate) trait Turns: Sessions {
         session: &mut Self::Session,
         turn: Turn,
         lease: Duration,
-        standstill: Option<&str>,
+        report: Option<&str>,
     ) -> impl Future<Output = Result<Option<uuid::Uuid>, FeedError>> + Send;
     /// Gives it up, and rings for whoever stands by.
     fn give_turn_up(

@@ -231,11 +231,11 @@ const HEALTH: &str = "
 | path | answers |
 |---|---|
 | `/health/live` | 200 while the relay's task comes round; 503 when it has been silent for 20 s: starting the process anew is right. A database or a Kafka that is out does not change it |
-| `/health/ready` | 200 when the relay ships, or stands by while another has the turn; 503 otherwise |
+| `/health/ready` | 200 when the relay ships to all its destinations, or stands by while another has the turn; 503 otherwise |
 
 Both answer with JSON. That of `/health/ready` has `ready`; `turn`: `own`, `others` or `unknown`; `sentence`, the same for people, with who has the turn and what is left
 of the lease; and `reasons`: for each what keeps the relay from being ready, `reason` by name and `sentence` for people. The names are `database_outage` and, for the relay that has the turn,
-`kafka_outage` (out for more than 10 s), `outage` (something else has kept it from shipping for as long), `sequence_behind`, `id_shared` and `forbidden` (a person has to act; `forbidden` also for a single topic while others are written to), `lease_over` (another's lease has been over
+`kafka_outage` and `destination_outage` (down for more than 10 s; a reason for each destination), `outage` (something else has kept it from shipping for as long), `sequence_behind`, `id_shared` and `forbidden` (a person has to act; `forbidden` also for a single topic while others are written to), `lease_over` (another's lease has been over
 for more than 10 s, and this relay could not take the turn), `starting` (whose turn it is is not known yet), `stuck` (as `/health/live`), `ending` (shutting down), `ended`. A relay that stands by has no
 connection to Kafka and says nothing about it.
 

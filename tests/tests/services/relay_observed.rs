@@ -170,7 +170,7 @@ async fn a_database_that_is_away_is_told_and_the_port_answers_at_once() {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     assert!(began.elapsed() > Duration::from_secs(9), "a moment is none: {:?}", began.elapsed());
-    assert!(sentence.starts_with("the database has been out for 1"), "{sentence}");
+    assert!(sentence.starts_with("the database has been down for 1"), "{sentence}");
     let seen = scraped(&relay).await;
     assert!(seen["outbox_outage_seconds{of=\"database\"}"] > 10.0, "{seen:#?}");
     assert!(seen["outbox_errors_total{kind=\"database_outage\"}"] > 0.0);
@@ -202,7 +202,7 @@ async fn a_kafka_that_is_away_is_told_by_a_relay_without_rows() {
     ready(&relay, "own").await;
     kafka.kill();
     let sentence = unready(&relay, "kafka_outage").await;
-    assert!(sentence.starts_with("Kafka has been out for 1"), "{sentence}");
+    assert!(sentence.starts_with("Kafka has been down for 1"), "{sentence}");
     assert!(scraped(&relay).await["outbox_outage_seconds{of=\"kafka\"}"] > 10.0);
     assert_eq!(get(&relay, "/health/live").await.0, 200);
     kafka.start_again().await;

@@ -16,7 +16,7 @@ pub(crate) struct TurnTexts {
     pub(crate) take: &'static str,
     /// Who has it.
     pub(crate) holder: &'static str,
-    /// 1 fence, 2 token, 3 lease in milliseconds, 4 why it ships nothing.
+    /// 1 fence, 2 token, 3 lease in milliseconds, 4 its report.
     pub(crate) keep: &'static str,
     /// 1 fence, 2 token.
     pub(crate) give_up: &'static str,
@@ -55,9 +55,9 @@ impl<DB: TurnSql> Turns for DB {
         session: &mut DB::Session,
         turn: Turn,
         lease: Duration,
-        standstill: Option<&str>,
+        report: Option<&str>,
     ) -> Result<Option<Uuid>, FeedError> {
-        let values = values![turn.fence, turn.token, millis(lease), standstill];
+        let values = values![turn.fence, turn.token, millis(lease), report];
         let kept = DB::fetch_optional(session, DB::turns().keep, values).await?;
         Ok(kept.as_ref().map(DB::outbox_id).transpose()?)
     }

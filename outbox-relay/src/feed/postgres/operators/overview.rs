@@ -5,6 +5,7 @@ use sqlx::Postgres;
 use crate::feed::flow::operators::overview::OverviewSql;
 
 impl OverviewSql for Postgres {
+    const REPORT: &'static str = "SELECT standstill FROM outbox_relays WHERE lease_until > now()";
     /// What is held is counted in the index of all that is set aside: it may be much.
     const OVERVIEW: &'static str = "SELECT w.unsent + h.held AS waiting, h.held,
     (SELECT greatest(-1e12::float8, least(date_part('epoch', now()) - date_part('epoch', created_at), 1e12::float8))::bigint

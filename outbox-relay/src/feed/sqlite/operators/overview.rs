@@ -5,6 +5,8 @@ use sqlx::Sqlite;
 use crate::feed::flow::operators::overview::OverviewSql;
 
 impl OverviewSql for Sqlite {
+    const REPORT: &'static str = "SELECT standstill FROM outbox_relays
+    WHERE lease_until > CAST(unixepoch('subsec') * 1000 AS INTEGER)";
     const OVERVIEW: &'static str = "SELECT
     (SELECT count(*) FROM outbox_events WHERE sent_at IS NULL AND (failed_at IS NULL OR held = 1)) AS waiting,
     (SELECT count(*) FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND held = 1) AS held,
