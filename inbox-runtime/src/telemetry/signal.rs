@@ -20,7 +20,7 @@ service_kit::signals! {
         error: String,
     }
 
-    warn "broker_trouble" "{error}"
+    warn "broker_trouble" "Kafka client fault, retrying automatically: {error}"
     /// The Kafka client reports a fault that it retries: brokers down, authentication. Each cause is told at once, then every 30 s.
     BrokerTrouble {
         /// How often it was met.

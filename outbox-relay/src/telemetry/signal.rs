@@ -13,7 +13,7 @@ service_kit::signals! {
         fence: i64,
     }
 
-    warn "broker_trouble" "{error}"
+    warn "broker_trouble" "Kafka client fault, retrying automatically: {error}"
     /// The Kafka client reports a fault that it retries: brokers down, authentication. Each cause is told at once, then every 30 s.
     BrokerTrouble {
         /// How often it was met.
@@ -149,7 +149,7 @@ service_kit::signals! {
     Moving
 
     info "outage_over" "an outage is over"
-    /// What was told of the database, of Kafka (`broker_trouble`, `kafka_outage`, `unknown`), of listening, of removing old rows or of reading for metrics is over: the database answers, brokers have taken a batch or a producer. What comes back within 30 s is told as over only when it has not come for 30 s.
+    /// What was told of the database, of Kafka (`broker_trouble`, `kafka_outage`, `unknown`), of listening, of removing old rows or of reading for metrics is over: the database answers, brokers have taken a batch or a producer, or answer a question of the relay's. What comes back within 30 s is told as over only when it has not come for 30 s.
     OutageOver {
         /// The signal that told it; `kafka_outage` for all three of Kafka.
         of: &'static str,
