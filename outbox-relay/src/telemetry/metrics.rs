@@ -50,16 +50,18 @@ impl Deref for Scrape<'_> {
 }
 
 metrics! { pub METRICS of Scrape<'_>, Scrape::outbox;
-    /// Rows that wait to be sent, as of the last look. At most 20,000 are counted; `outbox_unsent_span_rows` tells how many more there may be.
-    Gauge "outbox_unsent_rows" "rows" [] |m, s| of(m, s, |it| Some(it.unsent));
-    /// From the number of the oldest row that waits to that of the newest row, as of the last look: no fewer rows than wait. Rows between them that were sent, or never committed, count, too.
+    /// Unsent rows that need no manual action, as of the last poll: before their first attempt (at most 20,000 are counted; `outbox_unsent_span_rows` shows how many more there may be), in retry, overdue after `deliver_after`, or waiting for a topic or a destination. Rows that are set aside, delayed or held behind others have metrics of their own.
+    Gauge "outbox_unsent_rows" "rows" [] |m, s| of(m, s, |it| Some(unsent(it)));
+    /// From the number of the oldest row before its first attempt to that of the newest row, as of the last look: no fewer rows than wait for one. Rows between them that were sent, or never committed, count, too.
     Gauge "outbox_unsent_span_rows" "rows" [] |m, s| of(m, s, |it| Some(span(it)));
-    /// How long the row that waits with the smallest number had waited at the last look; 0 when none waits.
+    /// Age of the oldest of these rows at the last poll, from its append or its `deliver_after`; 0 without any.
     Gauge "outbox_oldest_unsent_seconds" "seconds" [] |m, s| of(m, s, oldest_unsent);
     /// Rows that were set aside until a person decides, as of the last look; at most 1,000 are counted.
     Gauge "outbox_set_aside_rows" "rows" [] |m, s| of(m, s, |it| Some(it.set_aside));
     /// Rows that could not be delivered and are tried again by themselves, as of the last look; of the first 1,000 of these and of those that are delayed.
     Gauge "outbox_retrying_rows" "rows" [] |m, s| of(m, s, |it| Some(it.retrying));
+    /// Age of the oldest row that has failed and is retried, counted like `outbox_oldest_unsent_seconds`; 0 without any.
+    Gauge "outbox_oldest_retry_seconds" "seconds" [] |m, s| of(m, s, |it| Some(it.oldest_retry.unwrap_or_default().as_secs_f64()));
     /// Rows that are not sent before a time of theirs (`deliver_after`), as far as the relay has met them, counted like these.
     Gauge "outbox_delayed_rows" "rows" [] |m, s| of(m, s, |it| Some(it.delayed));
     /// Rows that go by themselves when their topic is there and may be written to, as of the last look; of the first 1,000 of these and of those without a destination.
@@ -182,8 +184,14 @@ fn span(reading: &Reading) -> u64 {
     newest.saturating_sub(oldest).saturating_add(1).max(0).unsigned_abs()
 }
 
+/// Rows that need no manual action.
+fn unsent(reading: &Reading) -> u64 {
+    let Reading { unsent, retrying, without_topic, without_destination, .. } = reading;
+    unsent + retrying + without_topic + without_destination
+}
+
 fn oldest_unsent(reading: &Reading) -> Option<f64> {
-    if reading.unsent == 0 { Some(0.0) } else { Some(reading.oldest_waits?.as_secs_f64()) }
+    if unsent(reading) == 0 { Some(0.0) } else { Some(reading.oldest_waits?.as_secs_f64()) }
 }
 
 fn has_turn(live: &Live) -> bool {

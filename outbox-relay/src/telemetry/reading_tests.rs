@@ -183,6 +183,7 @@ fn metrics_say_what_was_measured() {
         unsent: 20_000,
         oldest: Some(101),
         oldest_waits: Some(Duration::from_millis(1_500)),
+        oldest_retry: Some(Duration::from_millis(1_250)),
         newest: Some(5_000_100),
         set_aside: 3,
         retrying: 5,
@@ -196,11 +197,12 @@ fn metrics_say_what_was_measured() {
     }));
     let text = readings.prometheus();
     for (name, value) in [
-        ("outbox_unsent_rows{outbox=\"shop\"}", "20000"),
+        ("outbox_unsent_rows{outbox=\"shop\"}", "20015"),
         ("outbox_unsent_span_rows{outbox=\"shop\"}", "5000000"),
         ("outbox_oldest_unsent_seconds{outbox=\"shop\"}", "1.5"),
         ("outbox_set_aside_rows{outbox=\"shop\"}", "3"),
         ("outbox_retrying_rows{outbox=\"shop\"}", "5"),
+        ("outbox_oldest_retry_seconds{outbox=\"shop\"}", "1.25"),
         ("outbox_delayed_rows{outbox=\"shop\"}", "6"),
         ("outbox_without_topic_rows{outbox=\"shop\"}", "2"),
         ("outbox_without_destination_rows{outbox=\"shop\"}", "8"),

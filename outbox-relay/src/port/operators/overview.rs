@@ -9,7 +9,7 @@ pub(crate) struct Overview {
     pub waiting: i64,
     /// Of those, the ones that wait behind a failed row of their aggregate.
     pub held: i64,
-    /// How long the oldest that is not held back has waited.
+    /// How long the oldest has waited that goes by itself and is not held back.
     pub oldest_seconds: Option<i64>,
     /// Rows that were set aside until a person decides.
     pub failed: i64,
