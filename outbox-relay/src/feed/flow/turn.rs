@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::{Columns, Read as _, SqlClient, values};
 use crate::{
     feed::{duration, millis},
+    holder,
     port::{FeedError, HeldTurn, LeaseMark, Turn, TurnAnswer, TurnRequest, Turns},
 };
 
@@ -72,8 +73,10 @@ impl<DB: TurnSql> Turns for DB {
 fn held(row: &impl Columns) -> Result<HeldTurn, sqlx::Error> {
     let rest: Option<i64> = row.read("rest")?;
     let lease: Option<i64> = row.read("lease")?;
+    let holder: String = row.read("holder")?;
     Ok(HeldTurn {
-        holder: row.read("holder")?,
+        has_died: holder::has_died(&holder),
+        holder: holder::name(&holder),
         left: duration(rest.unwrap_or(0)),
         lease: lease.map(duration),
         mark: LeaseMark { fence: row.read("fence")?, until: row.read("until")? },

@@ -5,6 +5,7 @@ use crate::{
         Columns, Read as _,
         topics::{TopicSql, topics_behind},
     },
+    holder,
     port::{
         DESTINATION, FeedError, Overview, Overviews, ReportedOutage, is_destination, read_report,
     },
@@ -46,6 +47,7 @@ impl<DB: OverviewSql> Overviews for DB {
 
 fn overview(row: &impl Columns) -> Result<Overview, sqlx::Error> {
     let lease_left_seconds: Option<i64> = row.read("lease_left")?;
+    let owner: Option<String> = row.read("owner")?;
     let (standstill, outages) = read_report(row.read("standstill")?);
     Ok(Overview {
         waiting: row.read("waiting")?,
@@ -62,7 +64,7 @@ fn overview(row: &impl Columns) -> Result<Overview, sqlx::Error> {
         // What a relay reported that has died since is not known to last.
         destination_outages: if lease_left_seconds > Some(0) { outages } else { Vec::new() },
         sent: row.read("sent")?,
-        holder: row.read("owner")?,
+        holder: owner.map(|owner| holder::name(&owner)),
         taken_seconds: row.read("taken")?,
         lease_left_seconds,
         fence: row.read("fence")?,
