@@ -20,8 +20,8 @@ service_kit::signals! {
         error: String,
     }
 
-    warn "broker_trouble" "the Kafka client goes on trying: {error}"
-    /// The Kafka client reports something that it goes on trying to mend: brokers down, authentication. Each cause is told at once, then every 30 s.
+    warn "broker_trouble" "Kafka client fault, retrying automatically: {error}"
+    /// The Kafka client reports a fault that it retries: brokers down, authentication. Each cause is told at once, then every 30 s.
     BrokerTrouble {
         /// How often it was met.
         times: u64,

@@ -13,8 +13,8 @@ service_kit::signals! {
         fence: i64,
     }
 
-    warn "broker_trouble" "the Kafka client goes on trying: {error}"
-    /// The Kafka client reports something that it goes on trying to mend: brokers down, authentication. Each cause is told at once, then every 30 s.
+    warn "broker_trouble" "Kafka client fault, retrying automatically: {error}"
+    /// The Kafka client reports a fault that it retries: brokers down, authentication. Each cause is told at once, then every 30 s.
     BrokerTrouble {
         /// How often it was met.
         times: u64,
@@ -25,8 +25,8 @@ service_kit::signals! {
         error: String,
     }
 
-    warn "database_outage" "the database is out, the relay goes on trying: {error}"
-    /// The database cannot be reached or refuses. Nothing is lost; the relay goes on trying. Each cause is told at once, then every 30 s.
+    warn "database_outage" "database unavailable, retrying automatically: {error}"
+    /// The database cannot be reached or refuses. Nothing is lost; the relay retries automatically. Each cause is told at once, then every 30 s.
     DatabaseOutage {
         /// How often it was met.
         times: u64,
@@ -37,11 +37,13 @@ service_kit::signals! {
         error: String,
     }
 
-    warn "destination_outage" "{destination} is out, the relay goes on trying: {error}"
-    /// A destination fails for every event that goes there: three aggregates in a row, or nobody reaches it. Nothing is lost and no attempt is spent; single events probe it until one is delivered. It is told once.
+    warn "destination_outage" "{destination} is down, retrying automatically: {error}"
+    /// A destination fails for every event that goes there: three aggregates in a row, or nobody reaches it. Nothing is lost and no attempt is spent; single events probe it until one is delivered. It is reported at once, then every 30 s.
     DestinationOutage {
         /// Its name, and what it shares the outage with.
         destination: String,
+        /// For how long, in seconds.
+        seconds: u64,
         ;
         /// What the last event met.
         error: String,
@@ -107,8 +109,8 @@ service_kit::signals! {
         reason: String,
     }
 
-    warn "kafka_outage" "Kafka is out, the relay goes on trying: {error}"
-    /// No producer can be made ready. Nothing is lost; the relay goes on trying. Each cause is told at once, then every 30 s.
+    warn "kafka_outage" "Kafka unavailable, retrying automatically: {error}"
+    /// No producer can be made ready. Nothing is lost; the relay retries automatically. Each cause is told at once, then every 30 s.
     KafkaOutage {
         /// How often it was met.
         times: u64,
@@ -147,7 +149,7 @@ service_kit::signals! {
     Moving
 
     info "outage_over" "an outage is over"
-    /// What was told of the database, of Kafka (`broker_trouble`, `kafka_outage`, `unknown`), of listening, of removing old rows or of reading for metrics is over: the database answers, brokers have taken a batch or a producer. What comes back within 30 s is told as over only when it has not come for 30 s.
+    /// What was told of the database, of Kafka (`broker_trouble`, `kafka_outage`, `unknown`), of listening, of removing old rows or of reading for metrics is over: the database answers, brokers have taken a batch or a producer, or answer a question of the relay's. What comes back within 30 s is told as over only when it has not come for 30 s.
     OutageOver {
         /// The signal that told it; `kafka_outage` for all three of Kafka.
         of: &'static str,

@@ -10,7 +10,11 @@ fn every() -> Vec<Signal> {
         Signal::Active { fence: 3 },
         Signal::BrokerTrouble { times: 3, seconds: 30, error: error.clone() },
         Signal::DatabaseOutage { times: 3, seconds: 30, error: error.clone() },
-        Signal::DestinationOutage { destination: "destination shop".into(), error: error.clone() },
+        Signal::DestinationOutage {
+            destination: "destination shop".into(),
+            seconds: 0,
+            error: error.clone(),
+        },
         Signal::DestinationWorks { destination: "destination shop".into(), seconds: 9 },
         Signal::Disabled,
         Signal::Doubtful { reason: "`a` is longer than `b`".into() },
