@@ -8,7 +8,7 @@ use std::{
 
 use toml::{Table, Value, de::DeTable};
 
-use crate::{ConfigError, Key, KeyTable, Kind, Need, Problem, files::doubt_of};
+use crate::{ConfigError, Key, KeyTable, Kind, Need, Problem, docs_url, files::doubt_of};
 
 /// Where a value came from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -276,7 +276,7 @@ impl Layers {
             Some(key) => format!("; `{name}` belongs in [{}]", key.section()),
             None => format!(
                 "; {} lists all keys, and settings of librdkafka belong in [kafka.raw]",
-                self.table.page
+                docs_url(self.table.page)
             ),
         }
     }

@@ -30,6 +30,7 @@ pub mod throttle;
 
 mod chance;
 mod database;
+mod docs;
 mod error;
 mod files;
 mod host;
@@ -55,6 +56,7 @@ mod webhook;
 
 pub use chance::{Random, backoff, chance};
 pub use database::{Build, DatabaseAddress, DatabaseKind, DatabaseTls, scheme};
+pub use docs::docs_url;
 pub use error::{ConfigError, Problem};
 pub use files::doubt_of;
 pub use host::{host, is_loopback};

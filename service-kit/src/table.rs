@@ -15,7 +15,7 @@ pub struct KeyTable {
     pub sections: &'static [(&'static str, bool)],
     /// What variables of the environment begin with: `INBOX_`.
     pub env: &'static str,
-    /// The page that lists all keys.
+    /// The page that lists all keys, as `docs_url` takes it.
     pub page: &'static str,
     /// The name that the program's own lines have in the log.
     pub target: &'static str,
