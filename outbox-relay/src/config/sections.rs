@@ -11,7 +11,7 @@ use super::{Debezium, RecordFormat, Webhook};
 
 configuration! {
     /// Everything a relay is told.
-    pub struct Config: "OUTBOX_", "docs/relay-reference.md", "outbox_relay" {
+    pub struct Config: "OUTBOX_", "docs/relay-reference.md", "outbox_relay", 9465 {
         /// How relays of one outbox share it.
         relay: Relaying,
         /// Where the outbox is.
