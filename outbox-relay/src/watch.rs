@@ -9,7 +9,7 @@ use std::{
 use tokio::{sync::oneshot, task::JoinSet};
 
 use crate::{
-    config::Config,
+    config::{Config, TABLE},
     port::{Measurements, Sessions},
     pump::LazySession,
     sink::{self, SinkSettings},
@@ -114,7 +114,7 @@ async fn answers(settings: SinkSettings) -> bool {
 
 /// Serves metrics and health, if the configuration says where.
 fn serve(config: &Config, meters: &Arc<Meters>, aside: &mut JoinSet<()>) {
-    if let Some(listen) = config.http.address() {
+    if let Some(listen) = config.http.address(TABLE.port) {
         meters.want();
         let readings = crate::telemetry::Readings::of(meters);
         aside.spawn(service_kit::telemetry::serve(listen, readings));

@@ -17,7 +17,7 @@ use service_kit::testing::capture_log;
 /// Exit, standard output and standard error of a command line.
 async fn ran(args: &[&str], env: &[(&str, &str)]) -> (Exit, String, String) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let mut terminal = Terminal { out: &mut out, err: &mut err };
+    let mut terminal = Terminal::new(&mut out, &mut err);
     let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let exit = command([&["outbox-relay"], args].concat(), env, &mut terminal).await;
     (exit, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
@@ -28,6 +28,7 @@ const WHOLE: &[(&str, &str)] = &[
     ("OUTBOX_KAFKA__TOPIC", "{aggregate_type}"),
     ("OUTBOX_DATABASE__URL", "postgres://u:c4n4ry@127.0.0.1:1/nowhere"),
     ("OUTBOX_LOG__LEVEL", "error"),
+    ("OUTBOX_LOG__FORMAT", "human"),
 ];
 
 #[tokio::test]

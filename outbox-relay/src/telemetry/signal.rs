@@ -1,10 +1,10 @@
 //! The one enum of everything the relay tells, and its table.
 
-use service_kit::TracesNotice;
+use service_kit::{PanicReport, TracesNotice, telemetry::Shown};
 
 service_kit::signals! {
     /// Everything the relay tells. Each has one level and one set of fields.
-    enum Signal: "outbox_relay", tracing::field::display;
+    enum Signal: "outbox_relay", Shown::shown;
 
     info "active" "this relay has the turn"
     /// This relay has taken its turn at the outbox, and its predecessor is fenced at the broker unless that is switched off.
@@ -159,6 +159,20 @@ service_kit::signals! {
         seconds: u64,
     }
 
+    error "panicked" "a thread panicked: {error}"
+    /// A thread panicked: a bug, of the program or of what it embeds. Reported where the log is JSON; else Rust prints it.
+    Panicked {
+        /// Its name.
+        thread: String,
+        /// File, line and column.
+        place: String,
+        /// The stack, with `RUST_BACKTRACE=1`.
+        backtrace: Option<String>,
+        ;
+        /// What the panic said.
+        error: String,
+    }
+
     debug "pruned" "old rows were removed"
     /// Rows older than the retention were removed.
     Pruned {
@@ -213,6 +227,22 @@ service_kit::signals! {
     info "shutdown_begun" "the relay was asked to end"
     /// The relay was asked to end.
     ShutdownBegun
+
+    info "started" "{program} started"
+    /// The program has read its configuration and starts.
+    Started {
+        /// The file, or that there is none.
+        configuration: String,
+        /// The address of the database, without credentials.
+        database: String,
+        /// The brokers.
+        kafka: String,
+        /// Where metrics and health will be served.
+        http: String,
+        ;
+        /// Its name and version.
+        program: String,
+    }
 
     info "standby" "another relay has the turn"
     /// Another relay has the turn; this one stands by.
@@ -290,6 +320,13 @@ service_kit::signals! {
     WentBack {
         /// Rows that are not there.
         rows: u64,
+    }
+}
+
+impl From<PanicReport> for Signal {
+    fn from(panic: PanicReport) -> Self {
+        let PanicReport { thread, place, backtrace, error } = panic;
+        Self::Panicked { thread, place, backtrace, error }
     }
 }
 

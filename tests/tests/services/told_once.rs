@@ -78,10 +78,9 @@ async fn told_once(running: &Worker, before: usize, of: &str) -> Value {
     over[0].clone()
 }
 
-/// A number of a line; the relay writes all fields as texts.
+/// A number of a line.
 fn number(line: &Value, name: &str) -> u64 {
-    let text = line[name].as_str().and_then(|text| text.parse().ok());
-    line[name].as_u64().or(text).unwrap_or_default()
+    line[name].as_u64().unwrap_or_default()
 }
 
 /// Events `from..=to` of four aggregates, one on each of four partitions.
