@@ -1,7 +1,7 @@
 //! What a name that does not exist was probably meant to be.
 
 use super::{Layers, Origin};
-use crate::Key;
+use crate::{Key, docs_url};
 
 impl Layers {
     pub(super) fn unknown_section(&mut self, section: &str, origin: &Origin) {
