@@ -12,8 +12,8 @@ use crate::{
 };
 
 /// Small pieces share an allocation of this many bytes; larger ones have their own. A record that
-/// waits in a held lane keeps its neighbours' bytes alive, so it must not be much. jemalloc takes 16 of this
-/// size at once from the system's pages, and few of 2,048 bytes.
+/// waits in a held lane keeps its neighbours' bytes alive, so it must not be much. A slab of jemalloc holds 16
+/// allocations of this size, but only 2 of 2,048 bytes.
 const CHUNK: usize = 1_792;
 
 /// Names that most records have: not copied each time.

@@ -29,7 +29,7 @@ pub(super) struct Guard {
     pub(super) unguarded_used: bool,
     /// A statement's text says that it may leave something on the session.
     pub(super) stays: bool,
-    /// The text that was checked last, which nothing was found in. A run sends one text for each of its events.
+    /// The last text that was admitted and leaves nothing on the session: a run repeats it for each event.
     checked: String,
     /// Savepoints open now: the depth of the next one, less one.
     pub(super) open: u32,

@@ -47,7 +47,8 @@ pub(crate) fn row(
 fn bare(item: &Delivered, reason: ParkReason, error: &str) -> Parking {
     let delivery = &*item.event;
     let cut = || Excerpts::default().cut_whole(&delivery.record);
-    let known = delivery.excerpt.as_deref().map(|excerpt| (delivery.record.clone(), excerpt.clone()));
+    let known =
+        delivery.excerpt.as_deref().map(|excerpt| (delivery.record.clone(), excerpt.clone()));
     let (record, excerpt) = known.unwrap_or_else(cut);
     let error =
         format!("{error}; what it is was refused by the database, so that only a part is kept");
