@@ -9,10 +9,10 @@ use serde::Serialize;
 use sqlx::postgres::PgListener;
 use sqlx::{Connection as _, PgConnection};
 use xtask::failure::{Explain as _, Failure, Outcome, failure};
+use xtask::usage;
 
 use crate::measure::number_of;
 use crate::options::Options;
-use crate::process;
 use crate::report::Spread;
 use crate::server::{Database, Server};
 
@@ -96,7 +96,7 @@ pub(crate) async fn run(options: Options) -> Outcome {
     let series = |writers| COURSES.map(|course| Series { course, writers, runs: Vec::new() });
     let mut all: Vec<Series> = WRITERS.into_iter().flat_map(series).collect();
     for round in 1..=options.rounds {
-        println!("round {round} of {}, load {}", options.rounds, process::load());
+        println!("round {round} of {}, load {}", options.rounds, usage::load());
         for Series { course, writers, runs } in &mut all {
             let run = once(&server, *course, *writers, time).await?;
             let name = course.name();

@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 use xtask::failure::{Explain as _, Failure, Outcome, failure};
+use xtask::usage;
 
 use crate::options::Order;
-use crate::process;
 
 /// A run that takes longer than this stands still.
 const RUN_MAX: Duration = Duration::from_mins(20);
@@ -46,7 +46,7 @@ impl Child {
 
     /// Its processor time so far.
     pub(crate) fn cpu(&self) -> Outcome<Duration> {
-        self.0.id().map_or_else(|| failure("a process has ended"), process::cpu)
+        self.0.id().map_or_else(|| failure("a process has ended"), usage::cpu)
     }
 
     /// Tells one that does not know how many records there are that this was all.

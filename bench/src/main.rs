@@ -18,7 +18,6 @@ mod latency;
 mod measure;
 mod options;
 mod plan;
-mod process;
 mod proxy;
 mod registry;
 mod report;

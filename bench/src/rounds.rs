@@ -3,6 +3,7 @@
 use std::fs;
 
 use xtask::failure::{Explain as _, Failure, Outcome, failure};
+use xtask::usage;
 
 use crate::candidate::{Candidate, Inbox};
 use crate::measure::{Entry, Prepared, Run, Stage};
@@ -10,7 +11,7 @@ use crate::options::Options;
 use crate::report::{Line, figures, pairs, table};
 use crate::scenario::{Case, Traffic};
 use crate::server::{Server, variable};
-use crate::{chart, process, topic};
+use crate::{chart, topic};
 
 /// A case, who runs, and the runs so far: none where one failed.
 type Series = (usize, Entry, Vec<Option<Run>>);
@@ -30,7 +31,7 @@ pub(crate) async fn run(options: Options) -> Outcome {
     let mut all: Vec<Series> = all.collect();
     let mut wrong = Vec::new();
     for round in 1..=options.rounds {
-        println!("round {round} of {}, load {}", options.rounds, process::load());
+        println!("round {round} of {}, load {}", options.rounds, usage::load());
         turn(&stage, &cases, &mut all, &mut wrong).await;
         // Who comes first in one round comes last in the next.
         all.reverse();

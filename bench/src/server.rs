@@ -10,11 +10,12 @@ use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
 use xtask::failure::{Explain as _, Failure, Outcome, failure};
 use xtask::server::{Postgres, StopMode};
+use xtask::usage;
 
 use crate::candidate::Inbox;
+use crate::grown;
 use crate::plan::PARTITIONS;
 use crate::scenario::Case;
-use crate::{grown, process};
 
 /// As a careful operator would set a server for such work. Everything about durability is as it comes. The
 /// times of commits are how a run is measured; they cost the same for everybody.
@@ -191,7 +192,7 @@ impl Server {
     pub(crate) fn cpu(&self) -> Outcome<Duration> {
         let process = self.postgres.process();
         let process = process.ok_or_else(|| Failure("PostgreSQL has ended".to_owned()))?;
-        process::family_cpu(process.pid())
+        usage::family_cpu(process.pid())
     }
 
     async fn run(&self, sql: &str) -> Outcome {

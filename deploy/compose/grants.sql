@@ -4,6 +4,8 @@
 GRANT INSERT ON orders TO shop;
 GRANT SELECT ON accounts TO shop;
 GRANT SELECT, UPDATE ON accounts TO billing;
+GRANT SELECT, INSERT, UPDATE ON payments TO billing;
+GRANT SELECT ON payments TO shop;
 
 -- `inbox-consumer migrate --print-grants billing --for consumer`: the handler appends nothing.
 GRANT SELECT ON inbox_schema_versions TO billing;

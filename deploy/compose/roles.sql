@@ -4,10 +4,12 @@ CREATE ROLE shop_owner LOGIN PASSWORD 'shop_owner'; -- owns database and tables:
 CREATE ROLE shop LOGIN PASSWORD 'shop';             -- the shop's service: orders, and the news of them
 CREATE ROLE billing LOGIN PASSWORD 'billing';       -- the consumer
 CREATE ROLE relay LOGIN PASSWORD 'relay';           -- the relay
+-- Debezium, in its profile: it reads the log of the database, which needs this attribute.
+CREATE ROLE debezium LOGIN PASSWORD 'debezium' REPLICATION;
 
 ALTER DATABASE shop OWNER TO shop_owner;
 REVOKE ALL ON DATABASE shop FROM PUBLIC;
-GRANT CONNECT ON DATABASE shop TO shop, billing, relay;
+GRANT CONNECT ON DATABASE shop TO shop, billing, relay, debezium;
 -- Declared handlers with `mode = "each"` are functions of the session.
 GRANT TEMPORARY ON DATABASE shop TO billing;
 -- The owner of the database alone creates anything in it (PostgreSQL 15 and newer say so by themselves).

@@ -44,7 +44,7 @@ use limits::limits;
 
 use crate::{
     Routes,
-    config::{Config, Problem},
+    config::{Config, Problem, TABLE},
     telemetry::{Counters, Readings, Signal},
 };
 
@@ -382,7 +382,7 @@ pub async fn migrate<DB: Store>(config: &Config) -> Result<Vec<i64>, BuildError>
 
 /// Serves metrics and health, if the configuration says where.
 fn serve<DB: Store>(consumer: &Consumer<DB>, aside: &mut JoinSet<()>) {
-    if let Some(listen) = consumer.config.http.address() {
+    if let Some(listen) = consumer.config.http.address(TABLE.port) {
         aside.spawn(inbox_runtime::internal::serve(listen, consumer.readings()));
     }
 }

@@ -97,7 +97,7 @@ pub enum BrokerEvent {
         /// What the client said.
         error: String,
     },
-    /// Something is wrong that the client goes on trying to mend (brokers down, authentication).
+    /// A fault that the client retries: brokers down, authentication.
     Trouble(Trouble),
     /// A broker has answered.
     Answered,
@@ -105,7 +105,7 @@ pub enum BrokerEvent {
     Fatal(String),
 }
 
-/// What the client goes on trying to mend.
+/// What the client retries.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trouble {
     /// What, in a sentence.

@@ -7,6 +7,7 @@ use inbox_engine::internal::{
     Standstill, first_watermark, resume,
 };
 use outbox_core::{IdScope, internal::CommitMark};
+use service_kit::docs_url;
 use uuid::Uuid;
 
 use crate::{
@@ -151,14 +152,13 @@ pub(super) fn check_id_scope(held: IdScope, request: &TakeOver) -> Result<(), St
     if held == request.id_scope || !Rule::IdScopeStored.on() {
         return Ok(());
     }
-    let [held, wanted] = [held, request.id_scope].map(|scope| match scope {
-        IdScope::Consumer => "consumer",
-        IdScope::Topic => "topic",
-    });
+    let name = |scope| if scope == IdScope::Topic { "topic" } else { "consumer" };
+    let (held, wanted) = (name(held), name(request.id_scope));
     Err(Standstill::IdScope(format!(
         "the inbox of {} holds ids of the scope {held:?}, the configuration says `events.id_scope = {wanted:?}` and \
-         would recognise none of them; set {held:?} again, or change the inbox as docs/operations.md says",
-        request.consumer
+         would recognise none of them; set {held:?} again, or change the inbox: {}",
+        request.consumer,
+        docs_url("operations#id_scope")
     )))
 }
 

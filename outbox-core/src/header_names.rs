@@ -9,6 +9,7 @@
 //! | `aggregate_version` | decimal, 64 bits | if set | optional |
 //! | `occurred_at` | milliseconds since 1970, decimal; readers take RFC 3339 as well | always | optional |
 //! | `schema_version` | decimal, 32 bits | if set | optional |
+//! | `dedup_key` | text: the key that the event is the only one of in its outbox | if set | handed on |
 //! | `correlation_id` | text: the conversation an event belongs to | if set | handed on |
 //! | `causation_id` | the id of the event that led to this one | if set | handed on |
 //! | `traceparent` | W3C Trace Context | if set | handed on |
@@ -31,6 +32,8 @@ pub const AGGREGATE_VERSION: &str = "aggregate_version";
 pub const OCCURRED_AT: &str = "occurred_at";
 /// The version of the payload's schema.
 pub const SCHEMA_VERSION: &str = "schema_version";
+/// The key that the event is the only one of in its outbox. A header of this name that was added comes behind it, and counts.
+pub const DEDUP_KEY: &str = "dedup_key";
 /// The conversation an event belongs to.
 pub const CORRELATION_ID: &str = "correlation_id";
 /// The id of the event that led to this one.

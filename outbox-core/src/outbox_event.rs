@@ -312,9 +312,8 @@ impl OutboxEvent {
     /// the others are left out in silence but for the answer ([`Appended::left_out`](crate::Appended)),
     /// whatever else they say, be it in the same transaction or years later.
     ///
-    /// A key is remembered as long as the row of its event is kept: until the relay removes what was sent
-    /// (its `retention.sent`). After that it is a new one. Keys are those of one outbox, for all types of
-    /// events together, so begin them with what they are about: `welcome/4711`.
+    /// A key is remembered as long as its row is kept: until `retention.sent` of the relay. All keys of an outbox share
+    /// one namespace across event types: `welcome/4711`, not `4711`. Consumers get it in the header `dedup_key`.
     ///
     /// # Errors
     ///
@@ -392,6 +391,7 @@ impl OutboxEvent {
             (header_names::AGGREGATE_VERSION, event.aggregate_version.map(decimal)),
             (header_names::OCCURRED_AT, event.occurred_at_ms.map(decimal)),
             (header_names::SCHEMA_VERSION, event.schema_version.map(|v| decimal(v.into()))),
+            (header_names::DEDUP_KEY, self.dedup_key.clone().map(Bytes::from)),
         ]
         .into_iter()
         .filter(|(_, value)| value.is_some())

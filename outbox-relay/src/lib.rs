@@ -39,6 +39,7 @@ pub mod destination;
 mod ended;
 mod feed;
 mod format;
+mod holder;
 #[doc(hidden)]
 pub mod inside;
 mod placement;

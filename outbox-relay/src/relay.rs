@@ -15,6 +15,7 @@ use crate::{
     destination::{self, Destination, Sink},
     ended::Ended,
     format::Format,
+    holder,
     port::{Address, OpenError, Openings, Relays, Sessions, WakeSignals, whole},
     pump::{Pump, PumpEnd, PumpOptions, RetryRules},
     sink::SinkSettings,
@@ -345,7 +346,7 @@ fn pump_options(
     meters: &Meters,
 ) -> Result<PumpOptions, String> {
     Ok(PumpOptions {
-        holder: holder(),
+        holder: holder::own(),
         lease: config.relay.lease,
         routes: destination::routes(config, &destinations)?,
         destinations,
@@ -367,11 +368,6 @@ fn pump_options(
         fencing: config.kafka.fencing.then(|| config.kafka.transactional_id_prefix.clone()),
         sink: SinkSettings { troubles: Arc::clone(&meters.troubles), ..sink_settings(config) },
     })
-}
-
-/// Who this process is, for people.
-fn holder() -> String {
-    format!("{}/{}", service_kit::host(), std::process::id())
 }
 
 /// Brings the outbox tables up to date; answers the versions applied. What the `migrate` command does.

@@ -9,7 +9,7 @@ use std::{
 use tokio::{sync::oneshot, task::JoinSet};
 
 use crate::{
-    config::Config,
+    config::{Config, TABLE},
     port::{Measurements, Sessions},
     pump::LazySession,
     sink::{self, SinkSettings},
@@ -48,8 +48,8 @@ impl Watch {
         if meters.is_wanted() {
             let settings = F::for_looks(settings, READ_MAX);
             aside.spawn(read_for_ever::<F>(settings, Arc::clone(meters)));
-            aside.spawn(ask_for_ever(sink.clone(), Arc::clone(meters)));
         }
+        aside.spawn(ask_for_ever(sink.clone(), Arc::clone(meters)));
         meters.tick();
         Self { meters: Arc::clone(meters), _aside: aside }
     }
@@ -99,6 +99,7 @@ async fn ask_for_ever(settings: SinkSettings, meters: Arc<Meters>) {
         if meters.troubles.brokers_are_doubtful() && answers(settings.clone()).await {
             meters.troubles.brokers_answer();
         }
+        meters.troubles.settle_kafka();
     }
 }
 
@@ -113,7 +114,7 @@ async fn answers(settings: SinkSettings) -> bool {
 
 /// Serves metrics and health, if the configuration says where.
 fn serve(config: &Config, meters: &Arc<Meters>, aside: &mut JoinSet<()>) {
-    if let Some(listen) = config.http.address() {
+    if let Some(listen) = config.http.address(TABLE.port) {
         meters.want();
         let readings = crate::telemetry::Readings::of(meters);
         aside.spawn(service_kit::telemetry::serve(listen, readings));

@@ -29,9 +29,13 @@ impl BrokerTrouble {
     /// What is wrong with the brokers at an address, why, and what to look at.
     pub fn sentence(self, bootstrap: &str, why: &str) -> String {
         match self {
+            // librdkafka counts brokers a moment after it has lost the last one.
+            Self::AllDown if why.starts_with("0/") => {
+                Self::AllDown.sentence(bootstrap, "all brokers are down")
+            }
             Self::AllDown => format!(
-                "no broker of Kafka at {bootstrap} can be reached ({why}); the client goes on trying: \
-                 check the address, the network, and whether the brokers want TLS"
+                "no broker of Kafka at {bootstrap} can be reached ({why}); check the address, the \
+                 network, and whether the brokers want TLS"
             ),
             Self::Credentials => format!(
                 "Kafka at {bootstrap} refuses the credentials ({why}); check the SASL mechanism, user \
@@ -41,10 +45,21 @@ impl BrokerTrouble {
                 "TLS with Kafka at {bootstrap} failed ({why}); check the certificate authority, the \
                  name and the dates of the broker's certificate, and, where the brokers want one, your own"
             ),
-            Self::Connection => format!(
-                "a connection to Kafka at {bootstrap} failed ({why}); the client goes on trying"
-            ),
+            Self::Connection => format!("a connection to Kafka at {bootstrap} failed ({why})"),
             Self::Other => format!("Kafka at {bootstrap} reports trouble: {why}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_does_not_contradict_itself() {
+        let counted = BrokerTrouble::AllDown.sentence("k:9092", "2/2 brokers are down");
+        assert!(counted.contains("can be reached (2/2 brokers are down); check"), "{counted}");
+        let miscounted = BrokerTrouble::AllDown.sentence("k:9092", "0/2 brokers are down");
+        assert!(miscounted.contains("(all brokers are down)"), "{miscounted}");
     }
 }

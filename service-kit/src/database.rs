@@ -43,6 +43,21 @@ pub fn scheme(url: &Secret) -> Option<String> {
     url.expose().split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase())
 }
 
+/// An address without user, password and parameters, for people.
+pub fn shown_address(url: &Secret) -> String {
+    let text = url.expose();
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return text.split('?').next().unwrap_or_default().to_owned();
+    };
+    let shown = rest.split(['?', '#']).next().unwrap_or_default();
+    match shown.rsplit_once('@') {
+        Some((_, place)) => format!("{scheme}://{place}"),
+        // The mark is part of a password that is not percent-encoded.
+        None if rest.contains('@') => format!("{scheme}://…"),
+        None => format!("{scheme}://{shown}"),
+    }
+}
+
 choice! {
     /// How the way to a PostgreSQL server on another machine is protected, where the address does not say it.
     pub enum DatabaseTls {
@@ -145,4 +160,24 @@ fn unfit(schema: &str, kind: DatabaseKind) -> Option<Problem> {
             ),
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_shown_without_what_is_secret() {
+        let cases = [
+            ("postgres://ada:c4n4ry@db:5432/shop?sslmode=require", "postgres://db:5432/shop"),
+            ("postgres://ada:c4n@4ry@db/shop", "postgres://db/shop"),
+            ("postgres://ada:c4n?4ry@db/shop", "postgres://…"),
+            ("postgres://db/shop?password=c4n4ry", "postgres://db/shop"),
+            ("postgres:", "postgres:"),
+            ("sqlite:shop.db?mode=rwc", "sqlite:shop.db"),
+        ];
+        for (url, shown) in cases {
+            assert_eq!(shown_address(&url.into()), shown);
+        }
+    }
 }

@@ -39,7 +39,7 @@ pub enum Kind {
         /// Longest.
         max: Duration,
     },
-    /// A list of tables, in the file alone: the type of the key says what is in each.
+    /// A list of tables: the type of the key says what is in each.
     Tables,
     /// One of a few words.
     Choice(&'static [&'static str]),
@@ -123,6 +123,9 @@ impl Kind {
     fn complaint(&self, found: &Value) -> String {
         match self {
             Self::Secret => format!("expected {self}, found {}", form(found)),
+            Self::Duration { .. } if has_no_unit(found) => {
+                format!("expected {self}, found {}; add a unit, such as \"10s\"", shown(found))
+            }
             _ => format!("expected {self}, found {}", shown(found)),
         }
     }
@@ -150,6 +153,15 @@ impl fmt::Display for Kind {
             Self::Flag => f.write_str("true or false"),
             Self::Columns => f.write_str("a table such as { amount = \"int8 from /amount\" }"),
         }
+    }
+}
+
+/// A number that was meant to be a duration.
+fn has_no_unit(found: &Value) -> bool {
+    match found {
+        Value::Integer(_) | Value::Float(_) => true,
+        Value::String(text) => text.trim().parse::<f64>().is_ok(),
+        _ => false,
     }
 }
 

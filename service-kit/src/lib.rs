@@ -30,6 +30,7 @@ pub mod throttle;
 
 mod chance;
 mod database;
+mod docs;
 mod error;
 mod files;
 mod host;
@@ -54,7 +55,8 @@ mod traces;
 mod webhook;
 
 pub use chance::{Random, backoff, chance};
-pub use database::{Build, DatabaseAddress, DatabaseKind, DatabaseTls, scheme};
+pub use database::{Build, DatabaseAddress, DatabaseKind, DatabaseTls, scheme, shown_address};
+pub use docs::docs_url;
 pub use error::{ConfigError, Problem};
 pub use files::doubt_of;
 pub use host::{host, is_loopback};
@@ -63,9 +65,9 @@ pub use key::{Key, Need};
 pub use kind::Kind;
 pub use layers::{Origin, insert};
 pub use load::Overrides;
-pub use log::{Log, LogFormat};
+pub use log::{Log, LogFormat, PanicReport};
 #[cfg(feature = "postgres")]
-pub use postgres::{PostgresAddress, tls_trouble};
+pub use postgres::{PostgresAddress, login_advice, tls_trouble};
 pub use raw::Raw;
 pub use secret::Secret;
 pub use section::Section;

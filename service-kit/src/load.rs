@@ -1,6 +1,6 @@
 //! Reading a configuration: file, environment, flags.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use serde::de::DeserializeOwned;
 use toml::Table;
@@ -43,6 +43,16 @@ impl Overrides {
     }
 }
 
+/// A problem with one key, with where that key was set.
+fn placed(problem: Problem, sources: &BTreeMap<String, String>) -> Problem {
+    let [key] = problem.keys[..] else { return problem };
+    let (Some(source), name) = (sources.get(key), format!("`{key}`")) else { return problem };
+    match problem.text.strip_prefix(&name) {
+        Some(rest) => Problem { text: format!("{name} ({source}){rest}"), ..problem },
+        None => problem,
+    }
+}
+
 impl KeyTable {
     /// Reads `path` (nothing, if `None`), lays `env` over it, and `overrides` over that.
     ///
@@ -54,15 +64,28 @@ impl KeyTable {
         env: impl IntoIterator<Item = (String, String)>,
         overrides: &Overrides,
     ) -> Result<Table, ConfigError> {
-        self.layered(path, env, overrides).map(|(table, _)| table)
+        self.layers(path, env, overrides)?.finish().map(|(table, _)| table)
     }
 
-    fn layered(
+    /// Where each value comes from, by its path, as people read it.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or is not TOML.
+    pub fn sources(
         self,
         path: Option<&Path>,
         env: impl IntoIterator<Item = (String, String)>,
         overrides: &Overrides,
-    ) -> Result<(Table, Vec<Problem>), ConfigError> {
+    ) -> Result<BTreeMap<String, String>, ConfigError> {
+        Ok(self.layers(path, env, overrides)?.sources())
+    }
+
+    fn layers(
+        self,
+        path: Option<&Path>,
+        env: impl IntoIterator<Item = (String, String)>,
+        overrides: &Overrides,
+    ) -> Result<Layers, ConfigError> {
         let mut layers = Layers::new(self);
         if let Some(path) = path {
             layers.file(path, &self.text(path)?)?;
@@ -71,7 +94,7 @@ impl KeyTable {
         for (key, value) in &overrides.0 {
             layers.flag(key, value);
         }
-        layers.finish()
+        Ok(layers)
     }
 
     /// Reads as [`KeyTable::read`] does, into a type; lets what is not set `follow` what is, with the doubts that
@@ -87,7 +110,9 @@ impl KeyTable {
         follow: impl FnOnce(&mut C, &dyn Fn(&str) -> bool, Vec<Problem>),
         validate: impl FnOnce(&C) -> Vec<Problem>,
     ) -> Result<C, ConfigError> {
-        let (table, noticed) = self.layered(path, env, overrides)?;
+        let layers = self.layers(path, env, overrides)?;
+        let sources = layers.sources();
+        let (table, noticed) = layers.finish()?;
         let mut config = C::deserialize(table.clone())
             .map_err(|error| ConfigError::Keys(vec![error.message().to_owned()]))?;
         let is_set = |path: &str| {
@@ -95,7 +120,8 @@ impl KeyTable {
             table.get(section).is_some_and(|section| section.get(key).is_some())
         };
         follow(&mut config, &is_set, noticed);
-        let fatal: Vec<_> = validate(&config).into_iter().filter(|one| one.fatal).collect();
+        let fatal = validate(&config).into_iter().filter(|one| one.fatal);
+        let fatal: Vec<_> = fatal.map(|problem| placed(problem, &sources)).collect();
         if fatal.is_empty() { Ok(config) } else { Err(ConfigError::Unsafe(fatal)) }
     }
 

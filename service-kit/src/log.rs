@@ -29,3 +29,16 @@ choice! {
         Json = "json",
     }
 }
+
+/// A panic, as the log has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PanicReport {
+    /// The thread's name.
+    pub thread: String,
+    /// File, line and column.
+    pub place: String,
+    /// Where the environment asks for it (`RUST_BACKTRACE`).
+    pub backtrace: Option<String>,
+    /// What the panic said.
+    pub error: String,
+}

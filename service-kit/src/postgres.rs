@@ -158,6 +158,17 @@ fn doubt(mode: PgSslMode) -> Option<Problem> {
     Some(Problem::doubt(BOTH, text))
 }
 
+/// What to do about a server that does not let a user in.
+pub fn login_advice(message: &str) -> &'static str {
+    if message.contains("no encryption") || message.contains("SSL off") {
+        "the server wants TLS: remove sslmode=disable from the URL, or let pg_hba.conf allow this connection without TLS"
+    } else if message.contains("pg_hba.conf") {
+        "let the server's pg_hba.conf allow this host, user and database"
+    } else {
+        "correct the password or the user in its URL"
+    }
+}
+
 /// A socket of this machine, or its loopback.
 fn is_local(options: &PgConnectOptions) -> bool {
     let host = options.get_host();
@@ -366,5 +377,14 @@ mod tests {
             let refused = read(wrong, None).unwrap_err();
             assert!(refused.starts_with("the database URL cannot be read"), "{refused}");
         }
+    }
+
+    #[test]
+    fn a_login_that_is_refused_is_told_what_to_change() {
+        let advice = |message| login_advice(message).split([':', ' ']).next().unwrap_or_default();
+        let entry = "no pg_hba.conf entry for host \"10.0.0.7\", user \"app\", database \"shop\"";
+        assert!(login_advice(&format!("{entry}, no encryption")).contains("sslmode=disable"));
+        assert!(login_advice(&format!("{entry}, SSL encryption")).contains("pg_hba.conf allow"));
+        assert_eq!(advice("password authentication failed for user \"app\""), "correct");
     }
 }

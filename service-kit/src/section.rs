@@ -242,10 +242,10 @@ macro_rules! choice {
 
 /// A whole configuration: its type, a field for each section; `KEYS`, all keys in their order; and `TABLE`, which
 /// reads, checks and documents it. The head has what variables of the environment begin with, the page that lists
-/// all keys, and the name of the program's own lines in the log. A section that is a `Vec` occurs any number of times.
+/// all keys, the name of the program's own lines in the log, and the port of metrics and health. A section that is a `Vec` occurs any number of times.
 #[macro_export]
 macro_rules! configuration {
-    ($(#[$about:meta])* pub struct $name:ident: $env:literal, $page:literal, $target:literal {
+    ($(#[$about:meta])* pub struct $name:ident: $env:literal, $page:literal, $target:literal, $port:literal {
         $( $(#[$section_about:meta])* $section:ident: $type:ty, )+
     }) => {
         $(#[$about])*
@@ -271,6 +271,7 @@ macro_rules! configuration {
             env: $env,
             page: $page,
             target: $target,
+            port: $port,
         };
     };
 }

@@ -11,14 +11,16 @@ use crate::{Key, Kind, Need, Problem};
 pub struct KeyTable {
     /// Every key, in the order of the documentation.
     pub keys: &'static [Key],
-    /// The name of each section, and whether it occurs any number of times: `[[section]]`, in files alone.
+    /// The name of each section, and whether it occurs any number of times: `[[section]]`.
     pub sections: &'static [(&'static str, bool)],
     /// What variables of the environment begin with: `INBOX_`.
     pub env: &'static str,
-    /// The page that lists all keys.
+    /// The page that lists all keys, as `docs_url` takes it.
     pub page: &'static str,
     /// The name that the program's own lines have in the log.
     pub target: &'static str,
+    /// The port of metrics and health, where `http.listen` names none.
+    pub port: u16,
 }
 
 impl KeyTable {
@@ -35,6 +37,20 @@ impl KeyTable {
             Some((key, setting))
         });
         settings.next()
+    }
+
+    /// The list of tables that a path leads into: a section, or a key of one.
+    pub(crate) fn list_of(&self, path: &str) -> Option<&'static str> {
+        let sections =
+            self.sections.iter().filter(|(_, repeated)| *repeated).map(|(name, _)| *name);
+        let keys = self.keys.iter().filter(|key| key.kind == Kind::Tables).map(|key| key.path);
+        let mut lists = sections.chain(keys);
+        lists.find(|list| is_below(path, list))
+    }
+
+    /// The variable of a key.
+    pub(crate) fn variable(&self, path: &str) -> String {
+        format!("{}{}", self.env, path.replace('.', "__")).to_ascii_uppercase()
     }
 
     /// Whether there is a section of that name.
@@ -91,7 +107,7 @@ impl KeyTable {
 
     fn missing(&self, key: &Key) -> Problem {
         let (section, name) = (key.section(), key.name());
-        let variable = format!("{}{section}__{name}", self.env).to_ascii_uppercase();
+        let variable = self.variable(key.path);
         Problem::fatal(
             &[key.path],
             format!(
@@ -100,6 +116,11 @@ impl KeyTable {
                 key.path
             ),
         )
+    }
+
+    /// What a key does, with the program's own words in it.
+    pub(crate) fn doc_of(&self, key: &Key) -> String {
+        key.doc.replace("{target}", self.target).replace("{port}", &self.port.to_string())
     }
 
     /// The tables of the documentation, one for each section; `repeated` is said of those that occur any
@@ -120,7 +141,7 @@ impl KeyTable {
                 text if is_described(text) => text.to_owned(),
                 text => format!("`{text}`"),
             };
-            let doc = key.doc.replace("{target}", self.target);
+            let doc = self.doc_of(key);
             let _ = writeln!(page, "| `{}` | {} | {default} | {doc} |", key.name(), key.kind);
         }
         page

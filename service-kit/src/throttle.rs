@@ -158,8 +158,10 @@ impl Throttle {
         if now.duration_since(last) < quiet {
             return None;
         }
-        (self.open, self.resolved) = (false, Some(now));
-        Some(self.total(if self.flapping { last } else { now }))
+        // What was waited out ended when it was last met: a fault after the wait is another one.
+        let ended = if self.flapping { last } else { now };
+        (self.open, self.resolved) = (false, Some(ended));
+        Some(self.total(ended))
     }
 
     fn total(&self, until: Instant) -> Occurrences {
@@ -324,6 +326,19 @@ mod tests {
         assert_eq!(lines, 1, "reported once in 30 s");
         assert_eq!(throttle.resolve(began + seconds(80)), None, "it may come again");
         assert_eq!(throttle.resolve(began + seconds(89)), occurred(59, 59));
+    }
+
+    /// A stale error after an outage joins it; the next outage, within 30 s of the late end, is another one.
+    #[test]
+    fn two_outages_with_a_good_while_between_them_are_not_added_up() {
+        let (mut throttle, began) = (Throttle::outage(Duration::ZERO), Instant::now());
+        let down = Cause::of("outage", "all brokers are down");
+        throttle.record(down, began);
+        assert_eq!(throttle.resolve(began + seconds(50)), occurred(1, 50));
+        throttle.record(down, began + seconds(50));
+        assert_eq!(throttle.resolve(began + seconds(80)), occurred(2, 50));
+        assert_eq!(throttle.record(down, began + seconds(105)), occurred(1, 0));
+        assert_eq!(throttle.resolve(began + seconds(155)), occurred(1, 50));
     }
 
     #[test]

@@ -23,8 +23,8 @@ pub struct Alert {
     pub summary: String,
     /// What is known of it, with the series' labels.
     pub description: String,
-    /// Where in the documents it says what to do.
-    pub runbook: String,
+    /// The address of its section in the documents.
+    pub runbook_url: String,
 }
 
 impl Alert {
@@ -44,7 +44,7 @@ impl Alert {
                 "for" => value.clone_into(&mut alert.time),
                 "summary" => value.clone_into(&mut alert.summary),
                 "description" => value.clone_into(&mut alert.description),
-                "runbook" => value.clone_into(&mut alert.runbook),
+                "runbook_url" => value.clone_into(&mut alert.runbook_url),
                 _ => {}
             }
         }

@@ -5,3 +5,4 @@ pub mod failure;
 pub mod folders;
 pub mod published;
 pub mod server;
+pub mod usage;

@@ -12,10 +12,12 @@ mod built;
 mod ci;
 mod debezium;
 mod deny;
+mod dist;
 mod engine;
 mod features;
 mod fuzz;
 mod lint;
+mod manifests;
 mod package;
 mod program;
 mod quickstart;
@@ -70,6 +72,8 @@ enum Verb {
     Deploy(PassedOn),
     /// Licences, bans and sources of what is linked, by cargo-deny, and advisories where their database can be had.
     Deny,
+    /// Builds the programs as the image has them, stripped, tries them, and packs an archive of each for a release.
+    Dist,
     /// Faults against a consumer with its default configuration: how long until each is reported; `--help` lists the
     /// options.
     #[command(disable_help_flag = true)]
@@ -78,6 +82,8 @@ enum Verb {
     Engine,
     /// Inputs made up by libFuzzer for what reads bytes, from the corpus in `fuzz/corpus` on.
     Fuzz(fuzz::Choice),
+    /// Builds the manifests for Kubernetes with kustomize and checks every field, by Go.
+    Manifests,
     /// Packs every crate that is published, looks through the packages and compiles them.
     Package,
     /// Builds the documentation site with mdBook and checks every link of its pages.
@@ -193,6 +199,8 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Api { accept } => api::run(accept)?,
         Verb::Engine => engine::measure()?,
         Verb::Deny => deny::check()?,
+        Verb::Dist => dist::build()?,
+        Verb::Manifests => manifests::check()?,
         Verb::Package => package::compile()?,
         Verb::Site => site::build()?,
         Verb::Services { verb: ServicesVerb::Up } => services::up()?,

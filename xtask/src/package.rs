@@ -28,6 +28,10 @@ const BYTES_MAX: u64 = 2 << 20;
 pub(crate) fn check_contents() -> Outcome {
     let metadata = metadata()?;
     let crates = published(&metadata);
+    let lost = without_addresses(&metadata);
+    if !lost.is_empty() {
+        return failure(lost.join("\n"));
+    }
     let mut command = cargo(&["package", "--allow-dirty", "--quiet", "--no-verify"]);
     for package in &crates {
         command.args(["--package", &package.name]);
@@ -35,6 +39,21 @@ pub(crate) fn check_contents() -> Outcome {
     run(&mut command)?;
     let folder = target(&metadata)?.join("package");
     crates.iter().try_for_each(|package| look_through(package, &folder.join(package.file())))
+}
+
+/// Where a registry sends readers: published crates that lack an address.
+fn without_addresses(metadata: &Value) -> Vec<String> {
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let published = packages.filter(|package| package["publish"].is_null());
+    let lacking = published.flat_map(|package| {
+        let name = package["name"].as_str().unwrap_or_default();
+        let own = format!("https://docs.rs/{name}");
+        let wrong = (package["documentation"] != own.as_str())
+            .then(|| format!("{name}: `documentation` is not {own}"));
+        let absent = ["homepage", "repository"].into_iter().filter(|key| package[*key].is_null());
+        absent.map(move |key| format!("{name} has no `{key}`")).chain(wrong)
+    });
+    lacking.collect()
 }
 
 /// Compiles every crate out of its package alone. Not by cargo, which would compile others' crates once for each.
@@ -139,6 +158,16 @@ fn migrations(package: &Published) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn crates_without_addresses_are_seen() {
+        let metadata = serde_json::json!({ "packages": [
+            { "name": "a", "publish": null, "homepage": "h", "documentation": "https://docs.rs/b" },
+            { "name": "c", "publish": [] },
+        ]});
+        let found = without_addresses(&metadata);
+        assert_eq!(found, ["a has no `repository`", "a: `documentation` is not https://docs.rs/a"]);
+    }
 
     #[test]
     fn migrations_behind_a_link_are_seen() {

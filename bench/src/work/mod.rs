@@ -15,11 +15,11 @@ mod sums;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use xtask::failure::{Explain as _, Outcome};
+use xtask::usage;
 
 use crate::candidate::Candidate;
 use crate::child::Worked;
 use crate::options::Order;
-use crate::process;
 
 /// The upsert of one deposit: account, amount, sequence. `disorder` counts what does not follow.
 const UPSERT: &str = "INSERT INTO accounts AS a (account, balance, events, last_sequence, disorder)
@@ -78,8 +78,8 @@ pub(crate) async fn run(order: Order) -> Outcome {
     let worked = Worked {
         began: seconds(times.began),
         ended: seconds(times.ended),
-        cpu_s: process::own_cpu()?.as_secs_f64(),
-        memory: process::own_peak_memory()?,
+        cpu_s: usage::own_cpu()?.as_secs_f64(),
+        memory: usage::own_peak_memory()?,
     };
     let line = serde_json::to_string(&worked).explain(|| "what this process says".to_owned())?;
     println!("{line}");

@@ -2,7 +2,7 @@
 
 use clap::{Subcommand, ValueEnum};
 use inbox_store::internal::port::RoleKind;
-use service_kit::cli::Program;
+use service_kit::cli::{Program, Tool};
 
 use super::{
     events::Events,
@@ -20,15 +20,18 @@ use crate::{
 /// How the command line and the configuration are read.
 pub(super) const PROGRAM: Program<Config> = Program {
     name: "inbox-consumer",
+    version: env!("CARGO_PKG_VERSION"),
     about: "Consumes events from Kafka with exactly-once effects in SQL",
     exits: EXITS,
     file: "consumer.toml",
     env: "INBOX_CONFIG",
-    target: TABLE.target,
+    table: TABLE,
     load: Config::load,
     log: |config| &config.log,
     traces: |config| (&config.traces, &config.consumer.name),
+    instance: |config| ("consumer", config.consumer.name.clone()),
     tell: |notice| Signal::from(notice).emit(),
+    panicked: |panic| Signal::from(panic).emit(),
     show_values: outbox_core::internal::show_values,
 };
 
@@ -129,4 +132,6 @@ pub(super) enum Command {
     Skip(Skip),
     /// Gives the rows of a topic up that was deleted, or deleted and created again
     Retire(Retire),
+    #[command(flatten)]
+    Tool(Tool),
 }

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, fmt::Display};
 
 use inbox_store::internal::port::{Store, deadline};
-use service_kit::cli::{Signals, Terminal};
+use service_kit::cli::{Mode, Signals, Terminal};
 
 use super::{
     Exit,
@@ -41,8 +41,16 @@ where
         return migrate::print::<DB>(terminal);
     }
     let env: Vec<(String, String)> = env.into_iter().collect();
-    let exports = matches!(args.command, Command::Run { trial: false });
-    let (config, export) = match PROGRAM.configure(&args, &env, exports, terminal) {
+    if let Command::Tool(tool) = &args.command {
+        return PROGRAM.tool(tool, &args, &env, terminal);
+    }
+    let mode = match args.command {
+        Command::Run { trial: false } => Mode::Run,
+        Command::Run { trial: true } => Mode::Trial,
+        _ => Mode::Command,
+    };
+    let source = PROGRAM.source(&args);
+    let (config, export) = match PROGRAM.configure(&args, &env, mode, terminal) {
         Ok(configured) => configured,
         Err(exit) => return exit,
     };
@@ -73,18 +81,21 @@ where
         Command::Events { command } => Box::pin(events::events(&config, command, terminal)).await,
         Command::Prune => deadline::patiently(prune::prune::<DB>(&config, terminal)).await,
         Command::Run { trial: false } => {
+            run::report_start(&config, source);
             Box::pin(run::run(config, build(Routes::default()), signals, terminal)).await
         }
-        Command::Run { .. } | Command::Check { .. } => match build(Routes::default()).await {
-            Err(error) => run::set_up_failed(error, terminal),
-            Ok(routes) => match args.command {
-                Command::Check { json, sample } => {
-                    let show = check::Show { json, sample: sample.map(usize::from) };
-                    Box::pin(check::check(&config, routes, show, terminal)).await
-                }
-                _ => Box::pin(run::trial(config, routes, terminal)).await,
-            },
-        },
+        Command::Run { .. } | Command::Check { .. } | Command::Tool(_) => {
+            match build(Routes::default()).await {
+                Err(error) => run::set_up_failed(error, terminal),
+                Ok(routes) => match args.command {
+                    Command::Check { json, sample } => {
+                        let show = check::Show { json, sample: sample.map(usize::from) };
+                        Box::pin(check::check(&config, routes, show, terminal)).await
+                    }
+                    _ => Box::pin(run::trial(config, routes, terminal)).await,
+                },
+            }
+        }
     };
     export.flush();
     exit

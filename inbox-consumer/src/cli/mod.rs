@@ -84,7 +84,7 @@ where
     E: Display,
 {
     let (mut out, mut err) = (io::stdout(), io::stderr());
-    let mut terminal = Terminal { out: &mut out, err: &mut err };
+    let mut terminal = Terminal::new(&mut out, &mut err);
     let args: Vec<OsString> = std::env::args_os().collect();
     let exit = match catch(&args, &mut terminal) {
         Ok(signals) => command(args, std::env::vars(), signals, &mut terminal, build).await,

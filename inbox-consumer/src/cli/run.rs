@@ -3,18 +3,35 @@
 use std::{fmt::Display, time::Duration};
 
 use inbox_store::internal::port::Store;
-use service_kit::cli::{FLUSH_MAX, Signals};
+use service_kit::{
+    cli::{FLUSH_MAX, Signals},
+    shown_address,
+};
 
-use super::{Exit, Terminal};
+use super::{Exit, Terminal, args::PROGRAM};
 use crate::{
     Consumer, Routes,
-    config::Config,
+    config::{Config, TABLE},
     consumer::{BuildError, Ended},
     telemetry::Signal,
 };
 
 /// Beyond the deadlines of the drain, of Kafka's client and of the last spans, for sessions to be closed.
 const END_MARGIN: Duration = Duration::from_secs(5);
+
+/// Logs what starts, with which configuration and addresses.
+pub(super) fn report_start(config: &Config, source: String) {
+    let listen = config.http.address(TABLE.port);
+    Signal::Started {
+        program: format!("{} {}", PROGRAM.name, PROGRAM.version),
+        configuration: source,
+        database: shown_address(&config.database.url),
+        kafka: config.kafka.bootstrap.clone(),
+        http: listen.map_or_else(|| "off".to_owned(), |address| address.to_string()),
+        intake: config.intake.listen.clone(),
+    }
+    .emit();
+}
 
 /// Consumes until SIGTERM or SIGINT; a second one ends without waiting for the drain, which loses
 /// nothing.
@@ -53,7 +70,7 @@ pub(super) async fn run<DB: Store, E: Display>(
     tokio::select! {
         ended = Box::pin(consumer.run(signals.clone().received(1))) => told(&ended, terminal),
         () = signals.clone().received(2) => {
-            terminal.complain("a second signal ended the consumer before it had let go; nothing is lost");
+            terminal.complain("a second signal ended the consumer before it had released its partitions; nothing is lost");
             Exit::Runtime
         }
     }
@@ -61,7 +78,7 @@ pub(super) async fn run<DB: Store, E: Display>(
 
 /// The exit after a complaint about handlers that cannot be set up.
 pub(super) fn set_up_failed(error: impl Display, terminal: &mut Terminal<'_>) -> Exit {
-    terminal.complain(format!("the set-up of the handlers failed: {error}"));
+    terminal.complain(format!("handler setup failed: {error}"));
     Exit::Runtime
 }
 

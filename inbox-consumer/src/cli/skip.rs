@@ -118,8 +118,8 @@ async fn decide<DB: Operators>(
         }
     };
     if !skip.hand.yes {
-        let text = format!("{}; nothing was changed: add --yes to do it", meant(&row, to, log));
-        terminal.complain(text);
+        let meant = meant(&row, to, log);
+        terminal.refuse(&format!("dry run: {meant}; nothing was changed: add --yes to do it"));
         return Ok(Exit::Refused);
     }
     let correction =
@@ -156,8 +156,8 @@ async fn begin<DB: Operators>(
         }
     };
     if !skip.hand.yes {
-        terminal.complain(format!(
-            "consumer {} has no row for {place}: it would begin at {}, and {} that the log still has below \
+        terminal.refuse(&format!(
+            "dry run: consumer {} has no row for {place}: it would begin at {}, and {} that the log still has below \
              would count as handled; nothing was changed: add --yes to do it",
             config.consumer.name,
             to.0,

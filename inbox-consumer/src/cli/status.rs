@@ -84,9 +84,16 @@ pub(super) fn lines(rows: Vec<PartitionRow>, logs: Logs, silence_max: Duration) 
 
 fn with(line: Line, fact: &LogFacts) -> Line {
     let committed = fact.committed.map(|next| next.0);
-    let settled = line.watermark.or(committed).unwrap_or(fact.log.start.0);
+    // The database was read first. An owner commits what its watermark has reached, so it has moved on since.
+    let moved_on = committed.filter(|next| line.owner.is_some() && *next <= fact.log.end.0);
+    let watermark = line.watermark.map(|watermark| watermark.max(moved_on.unwrap_or(watermark)));
+    let settled = watermark.or(committed).unwrap_or(fact.log.start.0);
     Line {
         committed,
+        watermark,
+        in_flight: line.in_flight.map(|reached| {
+            (reached - watermark.zip(line.watermark).map_or(0, |(now, then)| now - then)).max(0)
+        }),
         log_end: Some(fact.log.end.0),
         lag: Some((fact.log.end.0 - settled).max(0)),
         ..line

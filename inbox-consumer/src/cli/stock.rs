@@ -13,7 +13,7 @@ use crate::{Routes, config::DatabaseKind};
 /// handlers that [`[[handlers]]`](crate::config::Declared) declares.
 pub async fn stock() -> ExitCode {
     let (mut out, mut err) = (io::stdout(), io::stderr());
-    let mut terminal = Terminal { out: &mut out, err: &mut err };
+    let mut terminal = Terminal::new(&mut out, &mut err);
     dispatched(std::env::args_os().collect(), std::env::vars().collect(), &mut terminal)
         .await
         .into()

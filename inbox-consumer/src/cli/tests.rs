@@ -15,7 +15,7 @@ use super::{
 /// Exit, standard output and standard error of a command line.
 async fn ran(args: &[&str], env: &[(&str, &str)]) -> (Exit, String, String) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let mut terminal = Terminal { out: &mut out, err: &mut err };
+    let mut terminal = Terminal::new(&mut out, &mut err);
     let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let args: Vec<OsString> = [&["billing"], args].concat().iter().map(Into::into).collect();
     let build = |routes: Routes<sqlx::Postgres>| future::ready(Ok::<_, String>(routes));
@@ -93,6 +93,7 @@ async fn a_consumer_without_handlers_is_wrong_usage() {
         ("INBOX_KAFKA__BOOTSTRAP", "127.0.0.1:1"),
         ("INBOX_KAFKA__TOPICS", "orders"),
         ("INBOX_DATABASE__URL", "postgres://u@127.0.0.1:1/nowhere"),
+        ("INBOX_LOG__FORMAT", "human"),
     ];
     let (exit, _, err) = ran(&["run"], &env).await;
     assert_eq!(exit, Exit::Usage);
@@ -170,6 +171,20 @@ orders          4          -          -      150  140      -          -       0 
     assert_eq!(rendered(&lines), expected);
 }
 
+/// The database is read before Kafka: what an owner has committed since is settled.
+#[test]
+fn status_shows_no_lag_for_what_was_settled_while_it_was_read() {
+    let status = |owner: Option<&str>, committed| {
+        let row = PartitionRow { owner: owner.map(str::to_owned), ..row(0) };
+        let lines = lines(vec![row], logs(vec![facts(0, 150, committed)]), Duration::from_secs(45));
+        let line = serde_json::to_value(&lines[0]).unwrap();
+        ["watermark", "lag", "in_flight"].map(|name| line[name].as_i64().unwrap())
+    };
+    assert_eq!(status(Some("host/1"), Some(150)), [150, 0, 0]);
+    assert_eq!(status(Some("host/1"), Some(90)), [100, 50, 30]);
+    assert_eq!(status(None, Some(150)), [100, 50, 30], "somebody has moved the group by hand");
+}
+
 fn logs(facts: Vec<LogFacts>) -> Logs {
     let state = TopicState { id: [7; 16], partitions: Some(5), ..TopicState::UNKNOWN };
     Logs { facts, topics: [("orders".to_owned(), Some(state))].into() }
@@ -216,4 +231,95 @@ fn status_without_kafka_shows_what_the_database_knows() {
     assert_eq!(json[0]["watermark"], 100);
     assert_eq!(json[0]["lag"], serde_json::Value::Null);
     assert_eq!(json[0]["parked_events"], 2);
+}
+
+const WHOLE: &[(&str, &str)] = &[
+    ("INBOX_CONSUMER__NAME", "billing"),
+    ("INBOX_KAFKA__BOOTSTRAP", "127.0.0.1:1"),
+    ("INBOX_KAFKA__TOPICS", "orders"),
+    ("INBOX_DATABASE__URL", "postgres://u:c4n4ry@127.0.0.1:1/nowhere"),
+];
+
+#[tokio::test]
+async fn the_version_is_printed() {
+    let (exit, out, err) = ran(&["--version"], &[]).await;
+    assert_eq!((exit, err.as_str()), (Exit::Done, ""));
+    assert_eq!(out, format!("inbox-consumer {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[tokio::test]
+async fn the_effective_configuration_names_its_sources_and_masks_secrets() {
+    let set =
+        ["--set", "lanes.count=8", "--set", "handlers.0.event_type=a", "--set", "handlers.0.sql=x"];
+    let show = [&["config", "show"], &set[..]].concat();
+    let (exit, out, err) = ran(&show, WHOLE).await;
+    assert_eq!((exit, err.as_str()), (Exit::Done, ""));
+    let row = |key: &str| {
+        let line = out.lines().find(|line| line.split(' ').next() == Some(key));
+        let line = line.unwrap_or_else(|| panic!("{key} in {out}"));
+        line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect::<Vec<_>>()
+    };
+    let variable = "the environment variable INBOX_CONSUMER__NAME";
+    assert_eq!(row("consumer.name"), ["consumer.name", "\"billing\"", variable]);
+    assert_eq!(row("lanes.count"), ["lanes.count", "8", "--set"]);
+    assert_eq!(row("handlers.0.sql")[1..], ["\"x\"", "--set"]);
+    assert_eq!(row("http.listen")[1..], ["\"auto\"", "default"]);
+    assert_eq!(row("database.url")[1], "\"***\"");
+    assert!(!out.contains("c4n4ry"), "{out}");
+
+    let (_, out, _) = ran(&[&show[..], &["--json"]].concat(), WHOLE).await;
+    let all: Vec<serde_json::Value> = serde_json::from_str(&out).unwrap();
+    let lanes = serde_json::json!({ "key": "lanes.count", "value": 8, "from": "--set" });
+    assert!(all.contains(&lanes), "{out}");
+}
+
+/// Its keys are all there, and what has to be set is named when it is loaded as it is.
+#[tokio::test]
+async fn the_example_is_a_configuration_once_its_empty_keys_are_set() {
+    let (exit, example, err) = ran(&["config", "example"], &[]).await;
+    assert_eq!((exit, err.as_str()), (Exit::Done, ""));
+    for key in crate::config::KEYS {
+        assert!(example.contains(&format!("{} = ", key.name())), "{}", key.path);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("consumer.toml");
+    let filled = example
+        .replace("\nname = \"\"", "\nname = \"billing\"")
+        .replace("\nbootstrap = \"\"", "\nbootstrap = \"localhost:1\"")
+        .replace("\ntopics = []", "\ntopics = [\"orders\"]")
+        .replace("\nurl = \"\"", "\nurl = \"postgres://u@localhost/d\"");
+    std::fs::write(&file, &filled).unwrap();
+    let config = ["--config", file.to_str().unwrap(), "config", "show"];
+    let (exit, _, err) = ran(&config, &[]).await;
+    assert_eq!((exit, err.as_str()), (Exit::Done, ""), "{filled}");
+    assert!(filled.lines().all(|line| line.len() <= 100 || line.contains(" = ")), "{filled}");
+}
+
+#[tokio::test]
+async fn completions_and_manual_pages_are_generated() {
+    for (shell, part) in [("bash", "complete -F"), ("zsh", "#compdef"), ("fish", "complete -c")] {
+        let (exit, out, _) = ran(&["completions", shell], &[]).await;
+        assert_eq!(exit, Exit::Done);
+        assert!(out.contains(part) && out.contains("parked"), "{out}");
+    }
+    let (exit, out, _) = ran(&["man"], &[]).await;
+    assert_eq!(exit, Exit::Done);
+    assert!(out.contains(".TH inbox-consumer") && out.contains("Exit codes"), "{out}");
+    let folder = tempfile::tempdir().unwrap();
+    let (exit, ..) = ran(&["man", folder.path().to_str().unwrap()], &[]).await;
+    assert_eq!(exit, Exit::Done);
+    assert!(folder.path().join("inbox-consumer-status.1").exists());
+}
+
+/// What comes before the log is started is for people; afterwards everything is a line of it.
+#[tokio::test]
+async fn what_ends_a_run_is_a_line_of_a_log_of_json() {
+    let json = [WHOLE, &[("INBOX_LOG__FORMAT", "json"), ("INBOX_LOG__LEVEL", "error")]].concat();
+    let (exit, _, err) = ran(&["run"], &json).await;
+    assert_eq!(exit, Exit::Usage);
+    let line: serde_json::Value = serde_json::from_str(&err).unwrap();
+    assert_eq!((&line["level"], &line["consumer"]), (&"ERROR".into(), &"billing".into()));
+    assert!(line["message"].as_str().unwrap().starts_with("no event type has a handler"), "{err}");
+    let (_, _, err) = ran(&["status"], &json).await;
+    assert!(err.starts_with("error: "), "a person's command: {err}");
 }

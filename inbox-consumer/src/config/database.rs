@@ -9,7 +9,8 @@ use super::Problem;
 section! {
     /// `[database]`: one database for effects and inbox.
     pub struct Database as "database" {
-        /// The database of effects and inbox: `postgres://user:password@host/name` or `sqlite:path`.
+        /// The database of effects and inbox: `postgres://user:password@host/name` or `sqlite:path`. Special characters of
+        /// the password are percent-encoded; a URL without one takes it from the variable `PGPASSWORD`.
         url: Secret = required;
         #[doc = service_kit::database_tls!()]
         tls: Option<DatabaseTls>, shown "`verify-full` for another machine";

@@ -38,7 +38,6 @@ pub use limits::{Batch, Lanes, Limits, Retention, Retry};
 pub use outbox::{Outbox, Wake};
 pub use park::Park;
 pub use schemas::Schemas;
-#[cfg(feature = "cli")]
 pub(crate) use sections::TABLE;
 pub use sections::{Config, KEYS};
 pub use service_kit::{

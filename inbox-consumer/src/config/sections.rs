@@ -10,7 +10,7 @@ use super::{
 
 configuration! {
     /// Everything a consumer is told.
-    pub struct Config: "INBOX_", "docs/configuration.md", "inbox_consumer" {
+    pub struct Config: "INBOX_", "configuration", "inbox_consumer", 9464 {
         /// Who it is.
         consumer: Identity,
         /// What it reads, and how.

@@ -51,14 +51,16 @@ impl Config {
             ("consumer.instance_id", self.consumer.instance_id.as_deref(), 120),
         ];
         for (key, name, length_max) in names {
-            if name.is_some_and(|name| !name.is_empty() && !is_name(name, length_max)) {
-                found.push(Problem::fatal(
-                    &[key],
-                    format!(
-                        "`{key}` may hold letters, digits, `.`, `_` and `-`, at most {length_max}"
-                    ),
-                ));
-            }
+            let Some(name) = name.filter(|name| !name.is_empty() && !is_name(name, length_max))
+            else {
+                continue;
+            };
+            found.push(Problem::fatal(
+                &[key],
+                format!(
+                    "`{key}` is {name:?}; use letters, digits, `.`, `_` and `-` only, at most {length_max}"
+                ),
+            ));
         }
         for topic in &self.kafka.topics {
             if !is_name(topic, 249) {

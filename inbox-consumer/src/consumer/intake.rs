@@ -173,10 +173,10 @@ impl<DB: Store> Consumer<DB> {
         });
         match bound {
             Ok((listener, address)) => {
-                Signal::HttpListening { address }.emit();
+                Signal::IntakeListening { address }.emit();
                 Ok(Some(listener))
             }
-            Err(error) => Err(format!("`intake.listen` {address} cannot be listened on: {error}")),
+            Err(error) => Err(format!("cannot bind `intake.listen` {address}: {error}")),
         }
     }
 }

@@ -248,6 +248,9 @@ impl<DB: Owners> Driver<DB> {
                     let item = failure.index.and_then(|at| batch.items.get(at));
                     let [event_type, event_id, aggregate] =
                         item.map(event_labels).unwrap_or_default();
+                    let kind = event_type.as_deref().unwrap_or_default();
+                    let times = self.outages.note_failure(kind, &failure.error, Instant::now());
+                    let Some(times) = times else { continue };
                     Signal::HandlerFailed {
                         partition: partition.clone(),
                         offset: item.map(|item| item.offset.0),
@@ -255,6 +258,7 @@ impl<DB: Owners> Driver<DB> {
                         event_type,
                         event_id,
                         aggregate,
+                        times,
                         error: failure.error.clone(),
                     }
                     .emit();

@@ -26,6 +26,8 @@ pub(super) struct Heads(BTreeMap<(PartitionId, Lane), Head>);
 struct Head {
     delivery: Arc<Delivery>,
     attempt: u32,
+    /// Events of its transaction: the others may be what takes long.
+    together: usize,
     since: SystemTime,
     told: Option<SystemTime>,
     /// How often it met a conflict alone.
@@ -50,6 +52,7 @@ impl Heads {
                 *head = Head::new(Arc::clone(&item.event), now);
             }
             head.attempt = item.attempts + 1;
+            head.together = batch.items.len();
         }
     }
 
@@ -157,7 +160,15 @@ impl Heads {
 
 impl Head {
     fn new(delivery: Arc<Delivery>, now: SystemTime) -> Self {
-        Self { delivery, attempt: 1, since: now, told: None, conflicts: 0, error: None }
+        Self {
+            delivery,
+            attempt: 1,
+            together: 1,
+            since: now,
+            told: None,
+            conflicts: 0,
+            error: None,
+        }
     }
 
     fn tell(&mut self, place: &TopicPartition, lane: Lane, age: Duration, now: SystemTime) {
@@ -175,7 +186,7 @@ impl Head {
             aggregate: self.aggregate(),
             attempt: Some(self.attempt),
             seconds: age.as_secs(),
-            error: self.error.clone().unwrap_or_else(|| "it has not ended yet".into()),
+            error: self.met().unwrap_or_else(|| "it has not ended yet".into()),
         }
         .emit();
     }
@@ -190,8 +201,19 @@ impl Head {
             aggregate: self.aggregate(),
             attempt: self.attempt,
             since_ms: i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
-            error: self.error.clone(),
+            error: self.met(),
         }
+    }
+
+    /// What it met; of an event among others that has met nothing it is not known whether it is what takes long.
+    fn met(&self) -> Option<String> {
+        let others = (self.together > 1).then(|| {
+            format!(
+                "its transaction of {} events has not ended yet; any of them may be what takes long",
+                self.together
+            )
+        });
+        self.error.clone().or(others)
     }
 
     fn event_type(&self) -> String {
@@ -271,6 +293,28 @@ mod tests {
             lanes: vec![step],
             items: vec![item],
         }
+    }
+
+    #[test]
+    fn an_event_among_others_is_not_called_the_cause() {
+        let place = TopicPartition { topic: "orders".into(), partition: 3 };
+        let (mut heads, start) = (Heads::default(), SystemTime::UNIX_EPOCH);
+        let mut together = batch(2, 7, 0);
+        together.items.extend(batch(3, 8, 0).items);
+        heads.note_start(&together, start);
+        let mut errors = |now| {
+            let (_, held) = heads.of(PartitionId(1), &place, now, true);
+            held.into_iter().map(|lane| lane.error).collect::<Vec<_>>()
+        };
+        let expected =
+            "its transaction of 2 events has not ended yet; any of them may be what takes long";
+        assert_eq!(
+            errors(start + HOLDS_AFTER),
+            [Some(expected.to_owned()), Some(expected.to_owned())]
+        );
+        heads.note_start(&batch(2, 7, 1), start);
+        let (_, held) = heads.of(PartitionId(1), &place, start + HOLDS_AFTER, true);
+        assert_eq!(held[0].error, None, "it is alone now");
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub(super) struct Outages {
     kafka: Throttle,
     /// What nobody says the end of.
     others: Throttle,
+    /// Failures of handlers: a bad deploy fails every event.
+    failures: Throttle,
     /// What stands still for the database.
     out: HashSet<PartitionId>,
     /// How many did at once.
@@ -40,6 +42,7 @@ impl Outages {
             database: Throttle::outage(Duration::ZERO),
             kafka: Throttle::outage(KAFKA_QUIET),
             others: Throttle::by_cause(),
+            failures: Throttle::by_cause(),
             out: HashSet::new(),
             most: 0,
             last: None,
@@ -50,6 +53,17 @@ impl Outages {
     /// Whether a partition stands still for the database.
     pub(super) fn has(&self, id: PartitionId) -> bool {
         self.out.contains(&id)
+    }
+
+    /// A handler has failed on an event of a type: how often it did so, if that is to be reported.
+    pub(super) fn note_failure(
+        &mut self,
+        event_type: &str,
+        error: &str,
+        now: Instant,
+    ) -> Option<u64> {
+        let occurrences = self.failures.record(Cause::of(event_type, error), now);
+        occurrences.map(|Occurrences { times, .. }| times)
     }
 
     /// A partition has met an outage of the database.
@@ -177,6 +191,20 @@ mod tests {
 
     fn place(partition: i32) -> TopicPartition {
         TopicPartition { topic: "orders".into(), partition }
+    }
+
+    /// A bad deploy: every event fails, with an error of its own number.
+    #[test]
+    fn failures_of_handlers_are_reported_once_for_each_cause() {
+        let (mut outages, start) = (Outages::new(), Instant::now());
+        let mut reported = |kind: &str, error: &str, seconds| {
+            outages.note_failure(kind, error, start + Duration::from_secs(seconds))
+        };
+        assert_eq!(reported("OrderPaid", "no account 7", 0), Some(1));
+        assert!((0..20).all(|n| reported("OrderPaid", &format!("no account {n}"), 1).is_none()));
+        assert_eq!(reported("OrderPaid", "permission denied", 1), Some(1), "another error");
+        assert_eq!(reported("OrderShipped", "no account 7", 1), Some(1), "another type");
+        assert_eq!(reported("OrderPaid", "no account 9", 31), Some(22));
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "as snapshots have it")]

@@ -310,7 +310,7 @@ those of `inbox_standstill` (the operations page has a section for each), and `s
 group yet, or expelled from it), `no_broker` (no broker has answered for 10 s), `stuck` (as `/health/live`), `ending` (shutting down), `ended`. A partition that is being taken over (`taking_over`) is not ready for that moment, and
 nor is one whose database is out (`outage`).
 
-The port is read-only and has no authentication. It listens on this machine only unless `http.listen` says otherwise. An address
+The port is read-only and has no authentication. It listens on this machine only, and in a container on all interfaces, unless `http.listen` says otherwise. An address
 that is in use does not end the consumer: it says so (signal `http_failed`) and tries again every 5 s.
 
 A connection is for one request. A client has 10 s to send it and 10 s to read the answer, then the connection is reset. There are

@@ -12,7 +12,6 @@ mod metrics;
 mod partition_reading;
 mod port;
 mod readings;
-mod shown;
 mod signal;
 pub(crate) mod watchdog;
 
@@ -33,10 +32,17 @@ pub use service_kit::{
 };
 pub use signal::{SIGNALS, Signal};
 
-use service_kit::TracesNotice;
+use service_kit::{PanicReport, TracesNotice};
 
 #[cfg(test)]
 use service_kit::Counter;
+
+impl From<PanicReport> for Signal {
+    fn from(panic: PanicReport) -> Self {
+        let PanicReport { thread, place, backtrace, error } = panic;
+        Self::Panicked { thread, place, backtrace, error }
+    }
+}
 
 impl From<TracesNotice> for Signal {
     fn from(notice: TracesNotice) -> Self {

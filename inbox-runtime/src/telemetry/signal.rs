@@ -1,8 +1,7 @@
 //! The one enum of everything the runtime tells, and its table.
 
 use outbox_core::TopicPartition;
-
-use super::shown::Shown;
+use service_kit::telemetry::Shown;
 
 service_kit::signals! {
     /// Everything the runtime tells. Each has one level and one set of fields.
@@ -20,37 +19,30 @@ service_kit::signals! {
         error: String,
     }
 
-    warn "broker_trouble" "the Kafka client goes on trying: {error}"
-    /// The Kafka client reports something that it goes on trying to mend: brokers down, authentication. Each cause is told at once, then every 30 s.
+    warn "broker_trouble" "Kafka client fault, retrying automatically: {error}"
+    /// The Kafka client reports a fault that it retries: brokers down, authentication. Each cause is told at once, then every 30 s.
     BrokerTrouble {
-        /// How often it was met.
-        times: u64,
-        /// For how long, in seconds.
-        seconds: u64,
+        #[doc = "How often it was met."] times: u64,
+        #[doc = "For how long, in seconds."] seconds: u64,
         ;
-        /// What it said.
-        error: String,
+        #[doc = "What it said."] error: String,
     }
 
     warn "commit_failed" "Kafka refused a commit, the database knows what is settled: {error}"
     /// Kafka refused an offset commit. Nothing is lost: the database knows what is settled. Each cause is told at once, then every 30 s.
     CommitFailed {
-        /// How often it was met.
-        times: u64,
+        #[doc = "How often it was met."] times: u64,
         ;
-        /// What it said.
-        error: String,
+        #[doc = "What it said."] error: String,
     }
 
     warn "commit_unknown" "whether a transaction committed is not known, the partition is read again: {error}"
     /// The connection broke during COMMIT. The partition is taken over anew, which finds out. Each cause is told at once, then every 30 s.
     CommitUnknown {
-        /// Where.
-        partition: TopicPartition,
+        #[doc = "Where."] partition: TopicPartition,
         /// Events of the transaction.
         events: usize,
-        /// How often it was met.
-        times: u64,
+        #[doc = "How often it was met."] times: u64,
         ;
         /// What the database said.
         error: String,
@@ -59,8 +51,7 @@ service_kit::signals! {
     debug "conflict" "a transaction met another, it runs again with fewer events: {error}"
     /// A deadlock, a serialization failure, a lock time-out, an event that another transaction claimed at the same time, or a connection that broke under a handler while others worked. It spends no attempt.
     Conflict {
-        /// Where.
-        partition: TopicPartition,
+        #[doc = "Where."] partition: TopicPartition,
         /// Events of the transaction.
         events: usize,
         ;
@@ -71,14 +62,11 @@ service_kit::signals! {
     warn "conflict_again" "an event met a conflict alone, not for the first time: {error}"
     /// One event alone has met a deadlock, a lock time-out or their like again. Something else holds what it needs; where others commit meanwhile, such conflicts count as failed attempts after a while.
     ConflictAgain {
-        /// Where.
-        partition: TopicPartition,
+        #[doc = "Where."] partition: TopicPartition,
         /// The event's offset.
         offset: i64,
-        /// Its type.
-        event_type: String,
-        /// Its id.
-        event_id: String,
+        #[doc = "Its type."] event_type: String,
+        #[doc = "Its id."] event_id: String,
         /// Its aggregate.
         aggregate: String,
         /// How often in a row.
@@ -110,20 +98,18 @@ service_kit::signals! {
     }
 
     warn "handler_failed" "a handler failed: {error}"
-    /// A handler failed, ran into its deadline or panicked. After the last attempt the event is parked.
+    /// A handler failed, ran into its deadline or panicked. After the last attempt the event is parked. Each cause is reported at once, then every 30 s.
     HandlerFailed {
-        /// Where.
-        partition: TopicPartition,
+        #[doc = "Where."] partition: TopicPartition,
         /// The event's offset, when the culprit is known.
         offset: Option<i64>,
         /// Which attempt it was, from 1.
         attempt: Option<u32>,
-        /// The event's type.
-        event_type: Option<String>,
-        /// Its id.
-        event_id: Option<String>,
-        /// Its aggregate, `type/id`.
-        aggregate: Option<String>,
+        #[doc = "The event's type."] event_type: Option<String>,
+        #[doc = "Its id."] event_id: Option<String>,
+        #[doc = "Its aggregate, `type/id`."] aggregate: Option<String>,
+        /// How often events of its type failed so.
+        times: u64,
         ;
         /// The handler's error.
         error: String,
@@ -137,32 +123,33 @@ service_kit::signals! {
         error: String,
     }
 
-    info "http_listening" "HTTP is served"
-    /// A port serves metrics and health (`http.listen`), or takes events (`intake.listen`).
+    info "http_listening" "metrics and health are served"
+    /// A port serves metrics and health (`http.listen`).
     HttpListening {
-        /// Where.
-        address: String,
+        #[doc = "Where."] address: String,
+    }
+
+    info "intake_listening" "events are accepted by HTTP"
+    /// A port accepts events (`intake.listen`).
+    IntakeListening {
+        #[doc = "Where."] address: String,
     }
 
     warn "lane_held" "an event has been the first of its lane for long, and what comes behind it waits: {error}"
     /// An event has been the first of its lane for 10 s, attempts and the waits between them included; told again after a minute. `/health/ready` and `status --lanes` name it, too.
     LaneHeld {
-        /// Where.
-        partition: TopicPartition,
+        #[doc = "Where."] partition: TopicPartition,
         /// The lane.
         lane: u64,
         /// The event's offset.
         offset: i64,
-        /// Its type.
-        event_type: String,
-        /// Its id.
-        event_id: String,
+        #[doc = "Its type."] event_type: String,
+        #[doc = "Its id."] event_id: String,
         /// Its aggregate.
         aggregate: String,
         /// The attempt that is under way, or waits for its time; from 1.
         attempt: Option<u32>,
-        /// For how long, in seconds.
-        seconds: u64,
+        #[doc = "For how long, in seconds."] seconds: u64,
         ;
         /// What the last attempt ended with.
         error: String,
@@ -179,10 +166,8 @@ service_kit::signals! {
     error "mismatch" "an event has the id of another one, it was parked: {error}"
     /// An event has an id that was accepted with other content: its producer reuses ids. It was parked.
     Mismatch {
-        /// Where.
-        partition: TopicPartition,
-        /// Its offset.
-        offset: i64,
+        #[doc = "Where."] partition: TopicPartition,
+        #[doc = "Its offset."] offset: i64,
         ;
         /// What is known of the other one.
         error: String,
@@ -199,10 +184,8 @@ service_kit::signals! {
         partition: TopicPartition,
         /// How many pause for it by now.
         partitions: usize,
-        /// How often it was met.
-        times: u64,
-        /// For how long, in seconds.
-        seconds: u64,
+        #[doc = "How often it was met."] times: u64,
+        #[doc = "For how long, in seconds."] seconds: u64,
         ;
         /// What the database said.
         error: String,
@@ -215,29 +198,35 @@ service_kit::signals! {
         of: &'static str,
         /// How many paused for it at once.
         partitions: Option<u32>,
-        /// How often it was met.
-        times: u64,
-        /// For how long, in seconds.
-        seconds: u64,
+        #[doc = "How often it was met."] times: u64,
+        #[doc = "For how long, in seconds."] seconds: u64,
+    }
+
+    error "panicked" "a thread panicked: {error}"
+    /// A thread panicked: a bug, mostly of a handler, whose event is retried. Reported where the log is JSON; else Rust prints it.
+    Panicked {
+        #[doc = "Its name."] thread: String,
+        #[doc = "File, line and column."] place: String,
+        /// The stack, with `RUST_BACKTRACE=1`.
+        backtrace: Option<String>,
+        ;
+        /// What the panic said.
+        error: String,
     }
 
     warn "parked" "events were parked: {error}"
     /// Events were set aside in the database, to be released later, by a person, or behind one of them.
     Parked {
-        /// Where.
-        partition: TopicPartition,
+        #[doc = "Where."] partition: TopicPartition,
         /// How many, followers included.
         events: u64,
         /// How many for each reason: `exhausted 1, follower 3`.
         reasons: String,
         /// The offset of the first of them.
         offset: i64,
-        /// Its type.
-        event_type: Option<String>,
-        /// Its id.
-        event_id: Option<String>,
-        /// Its aggregate, `type/id`.
-        aggregate: Option<String>,
+        #[doc = "Its type."] event_type: Option<String>,
+        #[doc = "Its id."] event_id: Option<String>,
+        #[doc = "Its aggregate, `type/id`."] aggregate: Option<String>,
         ;
         /// The first error, or what they follow.
         error: String,
@@ -246,10 +235,8 @@ service_kit::signals! {
     warn "prune_failed" "a sweep of the inbox failed, it is tried again later: {error}"
     /// Pruning failed; it is tried again at the next interval. Each cause is told at once, then every 30 s at most.
     PruneFailed {
-        /// How often it was met.
-        times: u64,
-        /// For how long, in seconds.
-        seconds: u64,
+        #[doc = "How often it was met."] times: u64,
+        #[doc = "For how long, in seconds."] seconds: u64,
         ;
         /// What the database said.
         error: String,
@@ -273,8 +260,7 @@ service_kit::signals! {
     warn "release_failed" "a parked event failed again: {error}"
     /// A parked event was released, and failed again; it stays parked.
     ReleaseFailed {
-        /// Where.
-        partition: TopicPartition,
+        #[doc = "Where."] partition: TopicPartition,
         /// The event's offset.
         offset: i64,
         /// Which attempt it was, all of them counted.
@@ -291,8 +277,7 @@ service_kit::signals! {
     info "released" "parked events left their queue"
     /// Parked events were handled in their order, or given up by a person.
     Released {
-        /// Where.
-        partition: TopicPartition,
+        #[doc = "Where."] partition: TopicPartition,
         /// How many were handled.
         events: u64,
         /// How many were given up.
@@ -323,6 +308,22 @@ service_kit::signals! {
         sentence: String,
     }
 
+    info "started" "{program} started"
+    /// The program has read its configuration and starts.
+    Started {
+        /// The file, or that there is none.
+        configuration: String,
+        /// The address of the database, without credentials.
+        database: String,
+        #[doc = "The brokers."] kafka: String,
+        /// Where metrics and health will be served.
+        http: String,
+        /// Where events will be accepted by HTTP (`intake.listen`).
+        intake: String,
+        ;
+        #[doc = "Its name and version."] program: String,
+    }
+
     warn "strayed" "an aggregate was seen on two partitions: order is not kept across them"
     /// An aggregate of the sample was seen on another partition than before: partitions were added, or producers use different partitioners. Its order is not kept across the two. Told once a minute at most; `inbox_aggregates_strayed_total` counts.
     AggregateMoved {
@@ -345,8 +346,7 @@ service_kit::signals! {
     info "taken_over" "partitions were taken over"
     /// The database knows this process as the owner of partitions, and where it reads on. Those of one assignment are told together, a second later at most.
     TakenOver {
-        /// How many.
-        partitions: usize,
+        #[doc = "How many."] partitions: usize,
         /// The offset below which everything is settled, of the first 20 of them: `orders/0 at 41, orders/1 at 7`.
         watermarks: String,
     }
@@ -354,10 +354,8 @@ service_kit::signals! {
     error "torn" "a handler ended the transaction of an event, it was parked: {error}"
     /// A handler committed or rolled back the runtime's transaction. Whether the effect is there is for a person to find out, who then releases or discards the event.
     Torn {
-        /// Where.
-        partition: TopicPartition,
-        /// Its offset.
-        offset: i64,
+        #[doc = "Where."] partition: TopicPartition,
+        #[doc = "Its offset."] offset: i64,
         ;
         /// What is known.
         error: String,
@@ -368,8 +366,7 @@ service_kit::signals! {
     TracesExported {
         /// How many were lost meanwhile.
         spans: u64,
-        /// For how long, in seconds.
-        seconds: u64,
+        #[doc = "For how long, in seconds."] seconds: u64,
     }
 
     warn "traces_lost" "spans are not exported, the work goes on without them: {error}"

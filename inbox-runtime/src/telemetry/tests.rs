@@ -27,6 +27,7 @@ fn handler_failed() -> Signal {
         event_type: Some("OrderPaid".into()),
         event_id: Some("e-1".into()),
         aggregate: Some("Order/7".into()),
+        times: 4,
         error: "refused".into(),
     }
 }
@@ -69,6 +70,7 @@ fn every() -> Vec<Signal> {
         handler_failed(),
         Signal::HttpFailed { error: error.clone() },
         Signal::HttpListening { address: "127.0.0.1:9464".into() },
+        Signal::IntakeListening { address: "127.0.0.1:8080".into() },
         lane_held(),
         Signal::LetGo { partitions: 2 },
         Signal::Lost { partitions: 2 },
@@ -82,6 +84,12 @@ fn every() -> Vec<Signal> {
             error: error.clone(),
         },
         Signal::OutageOver { of: "outage", partitions: Some(4), times: 90, seconds: 31 },
+        Signal::Panicked {
+            thread: "worker".into(),
+            place: "src/pay.rs:7:9".into(),
+            backtrace: Some("0: pay".into()),
+            error: error.clone(),
+        },
         Signal::Parked {
             partition: partition.clone(),
             events: 5,
@@ -117,6 +125,14 @@ fn every() -> Vec<Signal> {
             partition: partition.clone(),
             reason: "reused",
             sentence: "reused: orders/3@7".into(),
+        },
+        Signal::Started {
+            configuration: "consumer.toml".into(),
+            database: "postgres://db/shop".into(),
+            kafka: "kafka:9092".into(),
+            http: "127.0.0.1:9464".into(),
+            intake: "off".into(),
+            program: "inbox-consumer 0.1.0".into(),
         },
         Signal::AggregateMoved { partition: partition.clone(), offset: 7, before: 1 },
         Signal::Stuck { error: error.clone() },

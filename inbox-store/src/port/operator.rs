@@ -3,6 +3,7 @@
 
 use std::future::Future;
 
+use serde::Serialize as _;
 use sqlx::Database;
 
 use super::release::Intent;
@@ -89,7 +90,9 @@ pub struct ParkedRow {
     pub releases: i32,
     /// When it was parked.
     pub parked_at: String,
-    /// When its turn comes: a time, `infinity`, or `None` for what follows another event.
+    /// When its turn comes: a time, `infinity` (null in JSON) for what waits for a person, or `None` for what follows
+    /// another event.
+    #[serde(serialize_with = "finite")]
     pub due_at: Option<String>,
     /// Seconds until then; below zero when it has passed. `None` where there is no such time.
     pub due_seconds: Option<f64>,
@@ -107,6 +110,12 @@ pub struct ParkedRow {
     pub followers: i64,
     /// Its topic's rows were retired.
     pub retired: bool,
+}
+
+/// A time that is one: no reader of JSON knows `infinity`.
+#[expect(clippy::ref_option, reason = "as serde calls it")]
+fn finite<S: serde::Serializer>(time: &Option<String>, output: S) -> Result<S::Ok, S::Error> {
+    time.as_ref().filter(|time| *time != "infinity").serialize(output)
 }
 
 /// How many parked events there are, and what they wait for.

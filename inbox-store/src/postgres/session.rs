@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use inbox_engine::internal::Rule;
-use service_kit::tls_trouble;
+use service_kit::{login_advice, tls_trouble};
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, PgConnection, Postgres, Row as _, SqlSafeStr, SqlStr,
 };
@@ -219,8 +219,8 @@ fn explain(settings: &PgSettings, error: &sqlx::Error) -> OpenError {
     };
     match said.code().as_deref() {
         Some("28P01" | "28000") => OpenError::Refused(format!(
-            "the database {address} does not let the user {user} in; correct the password or the user \
-             in its URL ({})",
+            "the database {address} does not let the user {user} in; {} ({})",
+            login_advice(said.message()),
             said.message()
         )),
         Some("3D000") => OpenError::Refused(format!(

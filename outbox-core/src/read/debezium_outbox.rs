@@ -260,8 +260,7 @@ fn check(name: &str, value: &str) -> Result<(), String> {
                 Some(_) => Ok(()),
                 None if WITHOUT_EFFECT.contains(&name) || name.starts_with("tracing.") => Ok(()),
                 None => Err(format!(
-                    "`{name}` is no setting of Debezium's outbox event router, of a converter, or `{ENCODING}`; \
-                     docs/formats.md lists all of them"
+                    "`{name}` is no setting of Debezium's outbox event router, of a converter, or `{ENCODING}`"
                 )),
             }
         }

@@ -211,16 +211,22 @@ fn the_size_covers_what_a_reader_measures() {
     assert_eq!(EVENT_BYTES_MAX, 1 << 20);
 }
 
-/// Neither goes to Kafka: they are the outbox's own.
+/// The time is the outbox's own; the key goes to Kafka as a header, unless the event has such a header already.
 #[test]
-fn a_time_and_a_key_are_bounded_and_no_part_of_the_record() {
+fn a_time_and_a_key_are_bounded_and_the_key_is_a_header() {
     let plain = OutboxEvent::new("Due", &account(), &5).unwrap();
     let longest = "k".repeat(255);
     let event = plain.clone().with_deliver_after_ms(17).unwrap();
     let event = event.with_dedup_key(longest.as_str()).unwrap();
     assert_eq!((event.deliver_after_ms(), event.dedup_key()), (Some(17), Some(&longest[..])));
     assert_eq!((plain.deliver_after_ms(), plain.dedup_key()), (None, None));
-    assert_eq!(event.record(), plain.record());
+    assert_eq!(event.record().header(header_names::DEDUP_KEY).unwrap(), longest.as_str());
+    let mut rest = event.record();
+    rest.headers.retain(|header| header.name != header_names::DEDUP_KEY);
+    assert_eq!(rest, plain.record());
+    assert!(event.size() > plain.size() + 255);
+    let own = event.clone().with_header(header_names::DEDUP_KEY, "own").unwrap().record();
+    assert_eq!(own.header(header_names::DEDUP_KEY).unwrap(), "own");
     assert_ne!(event, plain);
     for micros in [-1, 1_764_000_000_000_000, i64::MAX] {
         let sentence = plain.clone().with_deliver_after_ms(micros).unwrap_err().to_string();

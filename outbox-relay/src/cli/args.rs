@@ -1,29 +1,53 @@
 //! The command line.
 
 use clap::Subcommand;
-use service_kit::cli::Program;
+use service_kit::cli::{Program, Tool};
 
 use super::exit::EXITS;
 use crate::{
+    DatabaseOptions,
     config::{Config, TABLE},
-    port::{Choice, RoleKind},
+    feed,
+    port::{Choice, RoleKind, Sessions},
+    relay::{address, options_of},
     telemetry::Signal,
 };
 
 /// How the command line and the configuration are read.
 pub(super) const PROGRAM: Program<Config> = Program {
     name: "outbox-relay",
-    about: "Ships an outbox table to Kafka",
+    version: env!("CARGO_PKG_VERSION"),
+    about: "Ships an outbox table to Kafka and to webhooks",
     exits: EXITS,
     file: "relay.toml",
     env: "OUTBOX_CONFIG",
-    target: TABLE.target,
+    table: TABLE,
     load: Config::load,
     log: |config| &config.log,
     traces: |config| (&config.traces, "outbox-relay"),
+    instance: |config| ("outbox", outbox_of(config)),
     tell: |notice| Signal::from(notice).emit(),
+    panicked: |panic| Signal::from(panic).emit(),
     show_values: outbox_core::internal::show_values,
 };
+
+/// Which outbox a configuration names, as metrics have it; empty where it cannot be read.
+fn outbox_of(config: &Config) -> String {
+    let address = address(config);
+    match options_of(config) {
+        #[cfg(feature = "postgres")]
+        Ok(DatabaseOptions::Postgres(options)) => {
+            let settings = feed::Postgres::settings(*options, &address);
+            feed::Postgres::outbox(&settings)
+        }
+        #[cfg(feature = "sqlite")]
+        Ok(DatabaseOptions::Sqlite(options)) => {
+            let settings = feed::Sqlite::settings(*options, &address);
+            feed::Sqlite::outbox(&settings)
+        }
+        Err(_) => String::new(),
+    }
+}
 
 /// One thing to do.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
@@ -75,6 +99,8 @@ pub(super) enum Command {
         #[command(subcommand)]
         verb: Verb,
     },
+    #[command(flatten)]
+    Tool(Tool),
 }
 
 /// Whether the trigger is to be there.

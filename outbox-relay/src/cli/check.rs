@@ -6,7 +6,7 @@ use super::{Exit, Terminal, on, options_of};
 use crate::{
     config::{Config, Problem, RecordFormat},
     destination,
-    port::{Finding, Operators, Overview, whole},
+    port::{Finding, Operators, Overview, ReportedOutage, whole},
     relay::{address, schema_is_current, sink_settings},
     sink,
 };
@@ -76,11 +76,21 @@ async fn looked_at<F: Operators>(settings: &F::Settings, session: &mut F::Sessio
         .unwrap_or_else(failed);
     match whole::<F, _>(settings, session, async |s| F::overview(s).await).await {
         Ok(overview) => {
-            found.extend(doubt(&overview).map(|text| Finding { fatal: false, text }));
+            let outages = overview.destination_outages.iter().map(outage);
+            let texts = doubt(&overview).into_iter().chain(outages);
+            found.extend(texts.map(|text| Finding { fatal: false, text }));
         }
         Err(error) => found.extend(failed(error)),
     }
     found
+}
+
+/// A destination that is down for the relay that has the turn.
+fn outage(ReportedOutage { destination, seconds, error }: &ReportedOutage) -> String {
+    format!(
+        "destination {destination} has been down for {seconds} s, its rows wait: {error}; fix the receiver, sending \
+         resumes automatically"
+    )
 }
 
 /// What is to be thought about of the rows.

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     config::Config,
-    port::{Act, Choice, FailedRow, FeedError, Operators, Step, whole},
+    port::{Act, Choice, FailedRow, FeedError, Operators, ReportedOutage, Step, whole},
     relay::address,
 };
 
@@ -98,9 +98,15 @@ async fn done<F: Operators>(
     };
     let said = match deed {
         Deed::List { json, max } => {
-            whole::<F, _>(&settings, &mut session, async |s| F::failed(s, choice, max).await)
+            let read = async |s: &mut F::Session| {
+                Ok::<_, FeedError>((
+                    F::failed(s, choice, max).await?,
+                    F::destination_outages(s).await?,
+                ))
+            };
+            whole::<F, _>(&settings, &mut session, read)
                 .await
-                .map(|rows| listed(&rows, choice, json))
+                .map(|(rows, outages)| listed(&rows, &outages, choice, json))
         }
         Deed::Retry(Hand { by, reason, json }) => {
             let who = who(by.as_deref());
@@ -159,11 +165,28 @@ pub(super) fn describe_discard(rows: u64) -> String {
     format!("{} {are} given up; what waited behind {them} goes", counted(rows, "row"))
 }
 
-/// The rows of a choice for people, or for machines.
-pub(super) fn listed(rows: &[FailedRow], choice: &Choice, json: bool) -> String {
+/// The rows of a choice for people, or for machines. People read below them which destinations are down: rows that wait
+/// for these are not among them.
+pub(super) fn listed(
+    rows: &[FailedRow],
+    outages: &[ReportedOutage],
+    choice: &Choice,
+    json: bool,
+) -> String {
     if json {
         return printed::json(rows);
     }
+    let outage = |ReportedOutage { destination, seconds, error }: &ReportedOutage| {
+        printed::line(&format!(
+            "destination {destination} has been down for {seconds} s; its rows are unsent and will be sent when it \
+             works: {error}"
+        ))
+    };
+    let lines = std::iter::once(table(rows, choice)).chain(outages.iter().map(outage));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn table(rows: &[FailedRow], choice: &Choice) -> String {
     if rows.is_empty() {
         let said = if *choice == Choice::default() {
             "no row is set aside"

@@ -30,7 +30,7 @@ use std::{io, process::ExitCode};
 
 pub use exit::{EXITS, Exit};
 
-use service_kit::cli::{Signals, Terminal};
+use service_kit::cli::{Mode, Signals, Terminal};
 
 use crate::{
     BuildError, DatabaseOptions,
@@ -43,7 +43,7 @@ use args::{Command, PROGRAM};
 /// The whole `main` of a relay.
 pub async fn main() -> ExitCode {
     let (mut out, mut err) = (io::stdout(), io::stderr());
-    let mut terminal = Terminal { out: &mut out, err: &mut err };
+    let mut terminal = Terminal::new(&mut out, &mut err);
     command(std::env::args_os(), std::env::vars(), &mut terminal).await.into()
 }
 
@@ -63,12 +63,22 @@ async fn command(
         Err(exit) => return exit,
     };
     let env: Vec<(String, String)> = env.into_iter().collect();
-    let (config, export) = match PROGRAM.configure(&args, &env, runs, terminal) {
+    if let Command::Tool(tool) = &args.command {
+        return PROGRAM.tool(tool, &args, &env, terminal);
+    }
+    let mode = if runs { Mode::Run } else { Mode::Command };
+    let source = PROGRAM.source(&args);
+    let (config, export) = match PROGRAM.configure(&args, &env, mode, terminal) {
         Ok(configured) => configured,
         Err(exit) => return exit,
     };
     let exit = match args.command {
-        Command::Run => run::run(config, signals, terminal).await,
+        // Answered above.
+        Command::Tool(_) => Exit::Done,
+        Command::Run => {
+            run::report_start(&config, source);
+            run::run(config, signals, terminal).await
+        }
         Command::Check => check::check(&config, terminal).await,
         Command::Migrate { print_grants: Some(role), kind, .. } => {
             migrate::print_grants(&config, (&role, kind), terminal).await

@@ -1,9 +1,26 @@
 //! `run`: ships until a signal.
 
-use service_kit::cli::Signals;
+use service_kit::{cli::Signals, shown_address};
 
-use super::{Exit, Terminal, refused};
-use crate::{Ended, Relay, config::Config, telemetry::Signal};
+use super::{Exit, Terminal, args::PROGRAM, refused};
+use crate::{
+    Ended, Relay,
+    config::{Config, TABLE},
+    telemetry::Signal,
+};
+
+/// Logs what starts, with which configuration and addresses.
+pub(super) fn report_start(config: &Config, source: String) {
+    let listen = config.http.address(TABLE.port);
+    Signal::Started {
+        program: format!("{} {}", PROGRAM.name, PROGRAM.version),
+        configuration: source,
+        database: shown_address(&config.database.url),
+        kafka: config.kafka.bootstrap.clone(),
+        http: listen.map_or_else(|| "off".to_owned(), |address| address.to_string()),
+    }
+    .emit();
+}
 
 /// Ships until SIGTERM or SIGINT; a second one ends at once, which loses nothing.
 pub(super) async fn run(config: Config, signals: Signals, terminal: &mut Terminal<'_>) -> Exit {

@@ -7,7 +7,7 @@ use service_kit::printed;
 use super::{Exit, Terminal, failed_call, on, open, options};
 use crate::{
     config::Config,
-    port::{Operators, Overview, whole},
+    port::{Operators, Overview, ReportedOutage, whole},
     relay::address,
 };
 
@@ -58,8 +58,7 @@ pub(super) fn table(overview: &Overview) -> String {
     row("tries again", later(overview.retrying, overview));
     row("delayed", later(overview.delayed, overview));
     row("no topic", named(overview.waiting_for_topic, &overview.missing_topics));
-    let out = named(overview.waiting_for_destination, &overview.destinations_out);
-    row("destination out", out);
+    row("destination out", destinations(overview));
     row("sent, kept", overview.sent.to_string());
     row("active relay", overview.holder.clone().unwrap_or_else(|| "-".into()));
     row("  since", seconds(overview.taken_seconds));
@@ -83,6 +82,22 @@ fn later(rows: i64, overview: &Overview) -> String {
 /// Rows that wait for something, and for what.
 fn named(rows: i64, names: &[String]) -> String {
     if names.is_empty() { rows.to_string() } else { format!("{rows} ({})", names.join(", ")) }
+}
+
+/// The destinations that are down, and how many rows wait for them in the database.
+fn destinations(overview: &Overview) -> String {
+    let rows = named(overview.waiting_for_destination, &overview.destinations_out);
+    if overview.destination_outages.is_empty() {
+        return rows;
+    }
+    let outage = |ReportedOutage { destination, seconds, error }: &ReportedOutage| {
+        format!("{destination} for {seconds} s: {error}")
+    };
+    let outages: Vec<String> = overview.destination_outages.iter().map(outage).collect();
+    match overview.waiting_for_destination {
+        0 => outages.join("; "),
+        _ => format!("{}; rows set aside for it: {rows}", outages.join("; ")),
+    }
 }
 
 /// Why nothing is shipped, as far as the database knows.

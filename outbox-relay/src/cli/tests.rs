@@ -10,14 +10,14 @@ use crate::{
     Relay,
     config::Overrides,
     destination::{Delivery, Outcome, Sink},
-    port::{Choice, FailedRow, Overview},
+    port::{Choice, FailedRow, Overview, ReportedOutage},
 };
 use service_kit::testing::capture_log;
 
 /// Exit, standard output and standard error of a command line.
 async fn ran(args: &[&str], env: &[(&str, &str)]) -> (Exit, String, String) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let mut terminal = Terminal { out: &mut out, err: &mut err };
+    let mut terminal = Terminal::new(&mut out, &mut err);
     let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let exit = command([&["outbox-relay"], args].concat(), env, &mut terminal).await;
     (exit, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
@@ -28,6 +28,7 @@ const WHOLE: &[(&str, &str)] = &[
     ("OUTBOX_KAFKA__TOPIC", "{aggregate_type}"),
     ("OUTBOX_DATABASE__URL", "postgres://u:c4n4ry@127.0.0.1:1/nowhere"),
     ("OUTBOX_LOG__LEVEL", "error"),
+    ("OUTBOX_LOG__FORMAT", "human"),
 ];
 
 #[tokio::test]
@@ -371,6 +372,30 @@ fn status_says_why_nothing_moves() {
 }
 
 #[test]
+fn a_destination_that_is_down_is_named_by_each_command() {
+    let outage = ReportedOutage {
+        destination: "shop (http://127.0.0.1:1)".into(),
+        seconds: 75,
+        error: "answered 500\u{1b}".into(),
+    };
+    let mut overview = Overview { waiting: 28, ..Overview::default() };
+    overview.holder = Some("host/1".into());
+    overview.lease_left_seconds = Some(9);
+    overview.destination_outages = vec![outage.clone()];
+    let line = "destination out shop (http://127.0.0.1:1) for 75 s: answered 500\u{fffd}\n";
+    assert!(table(&overview).contains(line), "{}", table(&overview));
+    overview.waiting_for_destination = 3;
+    overview.destinations_out = vec!["shop (http://127.0.0.1:1)".into()];
+    let rows = "500\u{fffd}; rows set aside for it: 3 (shop (http://127.0.0.1:1))\n";
+    assert!(table(&overview).contains(rows), "{}", table(&overview));
+    assert_eq!(
+        listed(&[], &[outage], &Choice::default(), false),
+        "no row is set aside\ndestination shop (http://127.0.0.1:1) has been down for 75 s; its rows are unsent and \
+         will be sent when it works: answered 500\u{fffd}"
+    );
+}
+
+#[test]
 fn failed_rows_are_listed_for_people_and_machines() {
     let row = FailedRow {
         seq: 7,
@@ -393,9 +418,9 @@ SEQ  AGGREGATE  TYPE       EVENT  STATE                            SECONDS AGO  
 7    Order/1    OrderPaid  e-1    set aside                        3            2          the topic x is not there
 7    Order/1    OrderPaid  e-1    tries again in 12 s (attempt 3)  3            2          the topic x is not there
 7    Order/1    OrderPaid  e-1    waits for its topic              3            2          the topic x is not there";
-    assert_eq!(listed(&rows, &all, false), expected);
-    assert!(listed(&rows, &all, true).contains("\"behind\": 2"));
-    assert_eq!(listed(&[], &all, false), "no row is set aside");
+    assert_eq!(listed(&rows, &[], &all, false), expected);
+    assert!(listed(&rows, &[], &all, true).contains("\"behind\": 2"));
+    assert_eq!(listed(&[], &[], &all, false), "no row is set aside");
 }
 
 #[test]
@@ -404,9 +429,9 @@ fn a_choice_that_matches_nothing_does_not_say_that_no_row_is_set_aside() {
     let aggregate = Choice { aggregate: Some(("Order".into(), "1".into())), ..Choice::default() };
     let error = Choice { error: Some("may not write".into()), ..Choice::default() };
     for choice in [seq, aggregate, error] {
-        let said = listed(&[], &choice, false);
+        let said = listed(&[], &[], &choice, false);
         assert_eq!(said, "none of the rows that are set aside is of this choice", "{choice:?}");
-        assert_eq!(listed(&[], &choice, true), "[]");
+        assert_eq!(listed(&[], &[], &choice, true), "[]");
     }
 }
 

@@ -24,7 +24,6 @@ mod tests;
 pub use debezium::{
     Debezium, EmptyArrayBehavior, KeyConverter, NullBehavior, RecordFormat, ValueConverter,
 };
-#[cfg(feature = "cli")]
 pub(crate) use sections::TABLE;
 pub use sections::{
     Batch, Config, Database, KEYS, Kafka, Limits, Relaying, Retention, Retry, Route, Wake,

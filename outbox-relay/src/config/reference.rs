@@ -9,7 +9,8 @@ pub(super) const HEAD: &str =
     "<!-- From here on made from the tables in outbox-relay/src; a test compares them. -->";
 
 const REPEATED: &str = "\
-Written in two brackets, any number of times, in the file alone: neither the environment nor flags can set it.
+Written in two brackets, any number of times. In the environment and in flags the tables are numbered from 0, such as
+`OUTBOX_WEBHOOKS__0__URL` or `--set routes.0.to=shop`; a number that the file has changes that table.
 
 ";
 

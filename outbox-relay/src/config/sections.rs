@@ -11,7 +11,7 @@ use super::{Debezium, RecordFormat, Webhook};
 
 configuration! {
     /// Everything a relay is told.
-    pub struct Config: "OUTBOX_", "docs/relay-reference.md", "outbox_relay" {
+    pub struct Config: "OUTBOX_", "relay-reference", "outbox_relay", 9465 {
         /// How relays of one outbox share it.
         relay: Relaying,
         /// Where the outbox is.
@@ -59,7 +59,8 @@ section! {
 section! {
     /// `[database]`: the database of the outbox.
     pub struct Database as "database" {
-        /// The database of the outbox: `postgres://user:password@host/name` or `sqlite:path`.
+        /// The database of the outbox: `postgres://user:password@host/name` or `sqlite:path`. Special characters of the
+        /// password are percent-encoded; a URL without one takes it from the variable `PGPASSWORD`.
         url: Secret = required;
         #[doc = service_kit::database_tls!()]
         tls: Option<DatabaseTls>, shown "`verify-full` for another machine";

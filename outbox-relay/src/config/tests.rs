@@ -55,6 +55,39 @@ fn a_file_the_environment_and_flags_lie_over_each_other() {
     assert!(!config.kafka.fencing);
 }
 
+/// A container needs no file.
+#[test]
+fn routes_and_webhooks_are_set_in_the_environment() {
+    let env = [
+        ("OUTBOX_KAFKA__BOOTSTRAP", "localhost:1"),
+        ("OUTBOX_KAFKA__TOPIC", "orders"),
+        ("OUTBOX_DATABASE__URL", "sqlite:x"),
+        ("OUTBOX_WEBHOOKS__0__NAME", "shop"),
+        ("OUTBOX_WEBHOOKS__0__URL", "https://shop.example/events"),
+        ("OUTBOX_WEBHOOKS__0__SECRET_FILES", "/run/secrets/new, /run/secrets/old"),
+        ("OUTBOX_WEBHOOKS__0__CALLS_MAX", "7"),
+        ("OUTBOX_ROUTES__0__EVENT_TYPE", "Order*"),
+        ("OUTBOX_ROUTES__0__TO", "shop"),
+        ("OUTBOX_ROUTES__1__TO", "kafka"),
+    ];
+    let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let all = TABLE.read(None, env, &Overrides::new()).unwrap();
+    let config = Config::deserialize(all).unwrap();
+    let [webhook] = &config.webhooks[..] else { panic!("{:?}", config.webhooks) };
+    assert_eq!((webhook.name.as_str(), webhook.calls_max), ("shop", 7));
+    assert_eq!(webhook.secret_files, ["/run/secrets/new", "/run/secrets/old"]);
+    let routes: Vec<_> =
+        config.routes.iter().map(|route| (&route.event_type[..], &route.to[..])).collect();
+    assert_eq!(routes, [("Order*", "shop"), ("*", "kafka")]);
+}
+
+#[test]
+fn the_port_of_metrics_is_another_one_than_the_consumers() {
+    let listen = |listen: &str| Http { listen: listen.into() }.address(TABLE.port).unwrap();
+    assert_eq!(listen("auto").port(), 9465);
+    assert_eq!(listen("127.0.0.1:7").to_string(), "127.0.0.1:7");
+}
+
 #[test]
 fn a_setting_that_runs_code_or_is_not_a_producers_never_reaches_the_client() {
     for name in ["plugin.library.paths", "queuing.strategy", "fetch.min.bytes", "no.such.thing"] {
@@ -75,7 +108,7 @@ fn a_port_that_is_no_address_is_refused() {
         let problems = config.validate();
         problems.iter().any(|one| one.fatal && one.text.starts_with("`http.listen` is "))
     };
-    assert!(fatal("nowhere") && !fatal("0.0.0.0:9464") && !fatal("off"));
+    assert!(fatal("nowhere") && ["0.0.0.0:9464", "auto", "off"].iter().all(|one| !fatal(one)));
 }
 
 #[test]

@@ -14,10 +14,17 @@ section! {
         /// that no event chooses who gets it. The environment's proxies are not used.
         url: String = required;
         /// `payload`: the event's payload as it is. `cloudevents`: a CloudEvent 1.0 in structured mode (JSON).
+        /// `json`: an object with the fields of `body_fields`.
         body: WebhookBody;
+        /// Fields of the body `json`, in order: `"name: content"`, by default `id: id`, `type: type` and
+        /// `payload: payload`. Contents: `id`, `type`, `aggregate_type`, `aggregate_id`, `aggregate_version`,
+        /// `schema_version`, `occurred_at`, `dedup_key`, `topic`, `attempt`, `payload`. A payload that is neither JSON
+        /// nor text by `content_type` is sent in base64, under the name with `_base64`.
+        body_fields: Vec<String>;
         /// What CloudEvents are from: their attribute `source`, a URI reference.
         source: String = "/outbox";
-        /// What payloads are: `Content-Type`, or with `cloudevents` the attribute `datacontenttype`.
+        /// What payloads are: `Content-Type`, or with `cloudevents` the attribute `datacontenttype`. With `json` the call
+        /// itself is `application/json`.
         content_type: String = "application/json";
         /// Longest call: from the connection to the head of the answer.
         timeout: Duration = "10s", in 1ms..=10m;
@@ -37,6 +44,9 @@ section! {
         bearer_file: Option<String>;
         /// File with `user:password`, sent as `Authorization: Basic`.
         basic_file: Option<String>;
+        /// Other names for the headers of a call: `"Event-Type: X-Event-Type"`; without a second name the header is not
+        /// sent. Those of signatures, traces and the body keep theirs.
+        header_names: Vec<String>;
         /// Further headers of each call: `"Name: value"`. They are shown, so nothing secret goes here.
         headers: Vec<String>;
         /// Further headers with values out of files, such as keys: `"Name: FILE"`.
@@ -56,5 +66,7 @@ choice! {
         Payload = "payload",
         /// A CloudEvent in structured mode.
         CloudEvents = "cloudevents",
+        /// An object with configured fields.
+        Json = "json",
     }
 }

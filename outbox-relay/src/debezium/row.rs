@@ -121,6 +121,9 @@ impl<'a> Row<'a> {
             "aggregate_version" => (column("int8"), number(envelope.aggregate_version)),
             "occurred_at_ms" => (column("int8"), number(envelope.occurred_at_ms)),
             "schema_version" => (column("int4"), number(envelope.schema_version.map(i64::from))),
+            "dedup_key" if self.event.dedup_key().is_some() => {
+                (column("text"), self.event.dedup_key().map_or(Value::Null, text))
+            }
             name => {
                 let header = self.event.headers().iter().rev().find(|header| header.name == name);
                 let value = header.and_then(|header| header.value.as_ref());

@@ -7,12 +7,15 @@ use super::{FeedError, Sessions};
 /// How the outbox stands, as far as a look of a few milliseconds tells: rows are counted to a bound.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Reading {
-    /// Rows that wait to be sent, at most 20,000.
+    /// Rows that wait for their first attempt, at most 20,000.
     pub unsent: u64,
     /// The number of the oldest of them.
     pub oldest: Option<i64>,
-    /// How long that one has waited.
+    /// How long it has waited, or another row that goes by itself: in retry, or without a topic or a destination. From its
+    /// append, or the time before which it is not sent.
     pub oldest_waits: Option<Duration>,
+    /// The same of the rows that have failed and are tried again.
+    pub oldest_retry: Option<Duration>,
     /// The largest number of a row.
     pub newest: Option<i64>,
     /// Rows that were set aside until a person decides, at most 1,000.

@@ -10,6 +10,7 @@ mod inspection;
 mod numbers;
 #[cfg(feature = "cli")]
 mod operators;
+mod report;
 mod retention;
 mod retries;
 mod rows;
@@ -28,6 +29,9 @@ pub(crate) use operators::{
     Act, Adoption, Adoptions, Choice, DebeziumNeeds, FailedRow, FailedRows, FurtherColumn, Grants,
     Operators, Overview, Overviews, RoleKind, RowContent, Scripts, Step, TableMapping,
 };
+pub(crate) use report::{DestinationOutage, report};
+#[cfg(feature = "cli")]
+pub(crate) use report::{ReportedOutage, read_report};
 pub(crate) use retention::{Pruned, Retention};
 pub(crate) use retries::{DUE_MAX, Retries};
 pub(crate) use rows::{Marked, Marks, Row, RowFailure, RowId, RowPage, RowQuery, Rows};

@@ -27,8 +27,10 @@ pub(crate) enum TurnAnswer {
 /// A turn that another has.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct HeldTurn {
-    /// Who.
+    /// Who, for people.
     pub holder: String,
+    /// It was a process of this machine that has ended.
+    pub has_died: bool,
     /// What is left of its lease, by the database's clock.
     pub left: Duration,
     /// How long it was taken or prolonged for, if whoever did knows to say.
@@ -49,7 +51,7 @@ pub(crate) struct LeaseMark {
 /// Asking for the turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TurnRequest<'a> {
-    /// Who asks.
+    /// Who asks, as it is written.
     pub holder: &'a str,
     /// For how long.
     pub lease: Duration,
@@ -72,7 +74,7 @@ pub(crate) trait Turns: Sessions {
         session: &mut Self::Session,
         turn: Turn,
         lease: Duration,
-        standstill: Option<&str>,
+        report: Option<&str>,
     ) -> impl Future<Output = Result<Option<uuid::Uuid>, FeedError>> + Send;
     /// Gives it up, and rings for whoever stands by.
     fn give_turn_up(

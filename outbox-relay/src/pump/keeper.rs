@@ -9,7 +9,7 @@ use std::{
 use super::{LazySession, Pump};
 use crate::{
     deadline::Deadline,
-    port::{Rounds, Turn},
+    port::{Rounds, Turn, report},
     telemetry::Meters,
 };
 
@@ -61,9 +61,11 @@ impl Lease {
         std::mem::replace(&mut *own, standstill)
     }
 
-    fn standstill(&self) -> Option<String> {
+    /// What `status` reads: why nothing is shipped, and which destinations are down.
+    fn report(&self) -> Option<String> {
         let own = self.standstill.lock().unwrap_or_else(PoisonError::into_inner);
-        own.as_ref().map(|standstill| standstill.why.clone())
+        let why = own.as_ref().map(|standstill| standstill.why.clone());
+        report(why, self.meters.destination_outages())
     }
 }
 
@@ -92,7 +94,7 @@ impl<F: Rounds> Pump<F> {
         lease: &Lease,
     ) -> Result<bool, String> {
         let asked = Instant::now();
-        let (time, why) = (self.options.lease, lease.standstill());
+        let (time, why) = (self.options.lease, lease.report());
         let kept =
             session.call(async |s| F::keep_turn(s, lease.turn, time, why.as_deref()).await).await?;
         self.troubles().database_works();

@@ -139,11 +139,12 @@ impl<F: Rounds> Pump<F> {
         for news in work.dispatch.take_news() {
             self.measure(work, &news);
             match news {
-                News::Out { destination, why, .. } => {
+                News::Out { destination, why, after, .. } => {
                     self.counters.outages.add(1);
                     self.troubles().errors.destination_outage.add(1);
                     work.progress.keep_destination(&destination);
-                    Signal::DestinationOutage { destination, error: why }.emit();
+                    let seconds = after.as_secs();
+                    Signal::DestinationOutage { destination, seconds, error: why }.emit();
                 }
                 News::Works { destination, after, .. } => {
                     work.more = true;
@@ -167,7 +168,9 @@ impl<F: Rounds> Pump<F> {
         let sink = news.sink();
         let Some(meters) = self.meters.destinations.get(sink) else { return };
         match news {
-            News::Out { .. } | News::Works { .. } => meters.set_outage(work.dispatch.outage(sink)),
+            News::Out { .. } | News::Works { .. } => {
+                meters.set_outages(work.dispatch.outages(sink));
+            }
             News::Delivered { age, .. } => meters.note_delivery(1, Some(*age)),
         }
     }

@@ -25,6 +25,8 @@ struct ObservedLease {
     since: Instant,
     /// How long it can last.
     lease: Duration,
+    /// Its holder has ended, and can neither begin nor finish anything.
+    has_died: bool,
     /// Told that it ends later than it can.
     told: bool,
 }
@@ -41,8 +43,10 @@ impl<F: Rounds> Pump<F> {
             }
             let asked = Instant::now();
             let silent = observed.as_ref().filter(|it| {
-                it.since.elapsed() > it.lease + LOOK_MIN && Rule::SilentLeaseIsOver.on()
+                let silent = it.since.elapsed() > it.lease + LOOK_MIN;
+                it.has_died || (silent && Rule::SilentLeaseIsOver.on())
             });
+            let asked_for_dead = silent.is_some_and(|it| it.has_died);
             let request = TurnRequest {
                 holder: self.options.holder.as_str(),
                 lease: self.options.lease,
@@ -60,13 +64,17 @@ impl<F: Rounds> Pump<F> {
                 }
                 Ok(TurnAnswer::Held(held)) => {
                     backoff.reset();
+                    if held.has_died && self.is_fenced() && !asked_for_dead {
+                        observe(&mut observed, held, asked, true);
+                        continue;
+                    }
                     let left = held.left;
                     self.meters.stands_by(&held.holder, left);
                     if told != held.holder {
                         Signal::Standby { holder: held.holder.clone() }.emit();
                         told.clone_from(&held.holder);
                     }
-                    observe(&mut observed, held, asked);
+                    observe(&mut observed, held, asked, false);
                     // A little later than it ends, and often enough to hear of its end without a bell.
                     (left + LOOK_MIN).min(self.options.lease / 3).max(LOOK_MIN)
                 }
@@ -84,16 +92,31 @@ impl<F: Rounds> Pump<F> {
     }
 }
 
+impl<F: Rounds> Pump<F> {
+    /// Whether whatever a holder that has died has on its way is rejected, by the database and by the brokers. No fence
+    /// stops a receiver that still works on a call.
+    fn is_fenced(&self) -> bool {
+        self.options.fencing.is_some() && self.options.destinations.is_empty()
+    }
+}
+
 /// Remembers since when a lease has stood as it does, by this process's clock. Whoever has the turn prolongs
 /// it three times within; so one that stays as it is for longer than it can last is over, and if the database
 /// says otherwise, its clock was set back.
-fn observe(observed: &mut Option<ObservedLease>, held: HeldTurn, now: Instant) {
+fn observe(observed: &mut Option<ObservedLease>, held: HeldTurn, now: Instant, has_died: bool) {
     let lease = held.lease.unwrap_or(LEASE_MAX);
     let same = |it: &&mut ObservedLease| it.mark == held.mark;
     let it = match observed.as_mut().filter(same) {
         Some(it) => it,
-        None => observed.insert(ObservedLease { mark: held.mark, since: now, lease, told: false }),
+        None => observed.insert(ObservedLease {
+            mark: held.mark,
+            since: now,
+            lease,
+            has_died,
+            told: false,
+        }),
     };
+    it.has_died = has_died;
     if held.left > lease && !it.told {
         it.told = true;
         let (holder, seconds) = (held.holder, held.left.as_secs());

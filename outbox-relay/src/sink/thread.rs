@@ -24,6 +24,8 @@ use super::{
 const IDLE: Duration = Duration::from_millis(200);
 /// How long a producer may take to become ready.
 const READY_MAX: Duration = Duration::from_secs(20);
+/// How long queued errors of a client are read once a broker has answered.
+const STALE: Duration = Duration::from_millis(100);
 /// How long one call may.
 const CALL_MAX: Duration = Duration::from_secs(5);
 
@@ -66,6 +68,10 @@ fn open(settings: &SinkSettings) -> Result<BatchProducer, ConnectError> {
     );
     if producer.transactional() {
         fence(&producer, settings)?;
+        if settings.troubles.brokers_are_doubtful() {
+            // Errors that are queued are older than the answer.
+            producer.producer.poll(STALE);
+        }
         settings.troubles.kafka_works();
     }
     Ok(producer)

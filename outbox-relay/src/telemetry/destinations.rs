@@ -1,13 +1,16 @@
 //! What is measured of each destination by itself.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use service_kit::{
     Counter,
     telemetry::{Histogram, LONG, SHORT, Scale},
 };
 
-use super::outages::{Outage, OutageState};
+use crate::port::DestinationOutage;
 
 /// What was measured of one destination.
 #[derive(Debug)]
@@ -19,7 +22,8 @@ pub(crate) struct DestinationMeters {
     pub(super) delivery_seconds: Histogram,
     /// From the append of a row to its delivery.
     pub(super) delay_seconds: Histogram,
-    state: OutageState,
+    /// It, or parts of it, that are down.
+    outages: Mutex<Vec<DestinationOutage>>,
 }
 
 impl DestinationMeters {
@@ -29,7 +33,7 @@ impl DestinationMeters {
             rows: Counter::default(),
             delivery_seconds: Histogram::new(Scale::Seconds, SHORT),
             delay_seconds: Histogram::new(Scale::Seconds, LONG),
-            state: OutageState::default(),
+            outages: Mutex::default(),
         }
     }
 
@@ -46,16 +50,22 @@ impl DestinationMeters {
         }
     }
 
-    /// Since when it is out, and why; `None` when it works.
-    pub(crate) fn set_outage(&self, outage: Option<(Instant, String)>) {
-        match outage {
-            Some((since, error)) => self.state.set(Outage { since, error }),
-            None => self.state.works(),
-        }
+    /// What of it is down; empty when all of it works.
+    pub(crate) fn set_outages(&self, outages: Vec<DestinationOutage>) {
+        *self.lock() = outages;
     }
 
-    /// For how long it has been out.
+    /// What of it is down.
+    pub(super) fn outages(&self) -> Vec<DestinationOutage> {
+        self.lock().clone()
+    }
+
+    /// The longest of its outages.
     pub(super) fn out_for(&self) -> Duration {
-        self.state.read().map_or(Duration::ZERO, |outage| outage.lasts())
+        self.lock().iter().map(DestinationOutage::lasts).max().unwrap_or_default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<DestinationOutage>> {
+        self.outages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

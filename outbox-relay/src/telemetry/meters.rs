@@ -18,7 +18,11 @@ use service_kit::{
 };
 
 use super::{Counters, Troubles, destinations::DestinationMeters};
-use crate::{deadline::Deadline, port::Reading, sink::Forbidden};
+use crate::{
+    deadline::Deadline,
+    port::{DestinationOutage, Reading},
+    sink::Forbidden,
+};
 
 /// What Kafka is called among the destinations; no other has this name.
 const KAFKA: &str = "kafka";
@@ -148,7 +152,7 @@ impl Meters {
         live.forbidden.clear();
         drop(live);
         self.troubles.kafka_unused();
-        self.destinations.iter().for_each(|destination| destination.set_outage(None));
+        self.destinations.iter().for_each(|destination| destination.set_outages(Vec::new()));
     }
 
     /// Another has it.
@@ -196,6 +200,11 @@ impl Meters {
     /// Kafka and all others.
     pub(super) fn all_destinations(&self) -> impl Iterator<Item = &DestinationMeters> {
         std::iter::once(&self.kafka).chain(&self.destinations)
+    }
+
+    /// The destinations that are down, or parts of them.
+    pub(crate) fn destination_outages(&self) -> Vec<DestinationOutage> {
+        self.destinations.iter().flat_map(DestinationMeters::outages).collect()
     }
 
     /// The relay is switched off by its configuration.

@@ -50,16 +50,18 @@ impl Deref for Scrape<'_> {
 }
 
 metrics! { pub METRICS of Scrape<'_>, Scrape::outbox;
-    /// Rows that wait to be sent, as of the last look. At most 20,000 are counted; `outbox_unsent_span_rows` tells how many more there may be.
-    Gauge "outbox_unsent_rows" "rows" [] |m, s| of(m, s, |it| Some(it.unsent));
-    /// From the number of the oldest row that waits to that of the newest row, as of the last look: no fewer rows than wait. Rows between them that were sent, or never committed, count, too.
+    /// Unsent rows that need no manual action, as of the last poll: before their first attempt (at most 20,000 are counted; `outbox_unsent_span_rows` shows how many more there may be), in retry, overdue after `deliver_after`, or waiting for a topic or a destination. Rows that are set aside, delayed or held behind others have metrics of their own.
+    Gauge "outbox_unsent_rows" "rows" [] |m, s| of(m, s, |it| Some(unsent(it)));
+    /// From the number of the oldest row before its first attempt to that of the newest row, as of the last look: no fewer rows than wait for one. Rows between them that were sent, or never committed, count, too.
     Gauge "outbox_unsent_span_rows" "rows" [] |m, s| of(m, s, |it| Some(span(it)));
-    /// How long the row that waits with the smallest number had waited at the last look; 0 when none waits.
+    /// Age of the oldest of these rows at the last poll, from its append or its `deliver_after`; 0 without any.
     Gauge "outbox_oldest_unsent_seconds" "seconds" [] |m, s| of(m, s, oldest_unsent);
     /// Rows that were set aside until a person decides, as of the last look; at most 1,000 are counted.
     Gauge "outbox_set_aside_rows" "rows" [] |m, s| of(m, s, |it| Some(it.set_aside));
     /// Rows that could not be delivered and are tried again by themselves, as of the last look; of the first 1,000 of these and of those that are delayed.
     Gauge "outbox_retrying_rows" "rows" [] |m, s| of(m, s, |it| Some(it.retrying));
+    /// Age of the oldest row that has failed and is retried, counted like `outbox_oldest_unsent_seconds`; 0 without any.
+    Gauge "outbox_oldest_retry_seconds" "seconds" [] |m, s| of(m, s, |it| Some(it.oldest_retry.unwrap_or_default().as_secs_f64()));
     /// Rows that are not sent before a time of theirs (`deliver_after`), as far as the relay has met them, counted like these.
     Gauge "outbox_delayed_rows" "rows" [] |m, s| of(m, s, |it| Some(it.delayed));
     /// Rows that go by themselves when their topic is there and may be written to, as of the last look; of the first 1,000 of these and of those without a destination.
@@ -182,8 +184,14 @@ fn span(reading: &Reading) -> u64 {
     newest.saturating_sub(oldest).saturating_add(1).max(0).unsigned_abs()
 }
 
+/// Rows that need no manual action.
+fn unsent(reading: &Reading) -> u64 {
+    let Reading { unsent, retrying, without_topic, without_destination, .. } = reading;
+    unsent + retrying + without_topic + without_destination
+}
+
 fn oldest_unsent(reading: &Reading) -> Option<f64> {
-    if reading.unsent == 0 { Some(0.0) } else { Some(reading.oldest_waits?.as_secs_f64()) }
+    if unsent(reading) == 0 { Some(0.0) } else { Some(reading.oldest_waits?.as_secs_f64()) }
 }
 
 fn has_turn(live: &Live) -> bool {
@@ -231,11 +239,11 @@ const HEALTH: &str = "
 | path | answers |
 |---|---|
 | `/health/live` | 200 while the relay's task comes round; 503 when it has been silent for 20 s: starting the process anew is right. A database or a Kafka that is out does not change it |
-| `/health/ready` | 200 when the relay ships, or stands by while another has the turn; 503 otherwise |
+| `/health/ready` | 200 when the relay ships to all its destinations, or stands by while another has the turn; 503 otherwise |
 
 Both answer with JSON. That of `/health/ready` has `ready`; `turn`: `own`, `others` or `unknown`; `sentence`, the same for people, with who has the turn and what is left
 of the lease; and `reasons`: for each what keeps the relay from being ready, `reason` by name and `sentence` for people. The names are `database_outage` and, for the relay that has the turn,
-`kafka_outage` (out for more than 10 s), `outage` (something else has kept it from shipping for as long), `sequence_behind`, `id_shared` and `forbidden` (a person has to act; `forbidden` also for a single topic while others are written to), `lease_over` (another's lease has been over
+`kafka_outage` and `destination_outage` (down for more than 10 s; a reason for each destination), `outage` (something else has kept it from shipping for as long), `sequence_behind`, `id_shared` and `forbidden` (a person has to act; `forbidden` also for a single topic while others are written to), `lease_over` (another's lease has been over
 for more than 10 s, and this relay could not take the turn), `starting` (whose turn it is is not known yet), `stuck` (as `/health/live`), `ending` (shutting down), `ended`. A relay that stands by has no
 connection to Kafka and says nothing about it.
 

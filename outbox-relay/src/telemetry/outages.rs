@@ -40,12 +40,6 @@ impl OutageState {
         self.open.store(true, Relaxed);
     }
 
-    /// It is out, as somebody else knows.
-    pub(super) fn set(&self, known: Outage) {
-        *self.lock() = Some(known);
-        self.open.store(true, Relaxed);
-    }
-
     /// It answers.
     pub(super) fn works(&self) {
         if self.open.load(Relaxed) {

@@ -6,7 +6,10 @@ use std::{
 };
 
 use super::{meters::TurnState, *};
-use crate::{deadline::Deadline, port::Reading};
+use crate::{
+    deadline::Deadline,
+    port::{DestinationOutage, Reading},
+};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -22,6 +25,12 @@ fn active() -> (Arc<Meters>, Readings) {
     meters.tick();
     meters.has_turn(Deadline::new(Instant::now() + MINUTE));
     (meters, readings)
+}
+
+/// An outage of a destination that began so long ago.
+fn outage(ago: Duration) -> DestinationOutage {
+    let since = Instant::now().checked_sub(ago).unwrap();
+    DestinationOutage { destination: "shop (http://shop)".into(), since, error: "refused".into() }
 }
 
 fn reasons(readings: &Readings) -> Vec<&'static str> {
@@ -67,12 +76,36 @@ fn what_is_out_for_long_keeps_a_relay_from_being_ready() {
     meters.troubles.age(Duration::from_secs(11));
     assert_eq!(reasons(&readings), ["database_outage", "kafka_outage"]);
     let sentence = readings.readiness().reasons[0].sentence.clone();
-    assert!(sentence.contains("out for 11s") && sentence.ends_with("connection refused"));
+    assert!(sentence.contains("down for 11s") && sentence.ends_with("connection refused"));
     meters.stands_by("host/7", MINUTE);
     assert_eq!(reasons(&readings), ["database_outage"], "who stands by does not use Kafka");
     meters.troubles.database_works();
     assert_eq!(reasons(&readings), [""; 0]);
     assert!(readings.live(), "an outage is no reason to start anew");
+}
+
+#[test]
+fn a_destination_that_is_down_for_long_keeps_a_relay_from_being_ready() {
+    let (meters, readings) = active();
+    let shop = &meters.destinations[0];
+    shop.set_outages(vec![outage(Duration::from_secs(9))]);
+    meters.stands_still(Some(("destination shop: refused", true)));
+    assert_eq!(reasons(&readings), [""; 0], "a moment is none");
+    shop.set_outages(vec![outage(Duration::from_secs(11))]);
+    meters.age_standstill(Duration::from_secs(11));
+    assert_eq!(reasons(&readings), ["destination_outage"], "once, though nothing else is shipped");
+    let sentence = readings.readiness().reasons[0].sentence.clone();
+    assert_eq!(
+        sentence,
+        "destination shop (http://shop) has been down for 11s; retrying automatically, nothing is lost: refused"
+    );
+    shop.set_outages(Vec::new());
+    meters.stands_still(None);
+    assert_eq!(reasons(&readings), [""; 0]);
+    shop.set_outages(vec![outage(MINUTE)]);
+    meters.turn_is_over();
+    meters.stands_by("host/7", MINUTE);
+    assert_eq!(reasons(&readings), [""; 0], "who stands by calls nobody");
 }
 
 #[test]
@@ -144,12 +177,13 @@ fn metrics_say_what_was_measured() {
     let shop = &meters.destinations[0];
     shop.note_answer(Duration::from_millis(4));
     shop.note_delivery(1, Some(Duration::from_secs(3)));
-    shop.set_outage(Some((Instant::now().checked_sub(MINUTE).unwrap(), "refused".into())));
+    shop.set_outages(vec![outage(MINUTE)]);
     meters.publish_reading(Some(Reading { newest: Some(90), ..Reading::default() }));
     meters.publish_reading(Some(Reading {
         unsent: 20_000,
         oldest: Some(101),
         oldest_waits: Some(Duration::from_millis(1_500)),
+        oldest_retry: Some(Duration::from_millis(1_250)),
         newest: Some(5_000_100),
         set_aside: 3,
         retrying: 5,
@@ -163,11 +197,12 @@ fn metrics_say_what_was_measured() {
     }));
     let text = readings.prometheus();
     for (name, value) in [
-        ("outbox_unsent_rows{outbox=\"shop\"}", "20000"),
+        ("outbox_unsent_rows{outbox=\"shop\"}", "20015"),
         ("outbox_unsent_span_rows{outbox=\"shop\"}", "5000000"),
         ("outbox_oldest_unsent_seconds{outbox=\"shop\"}", "1.5"),
         ("outbox_set_aside_rows{outbox=\"shop\"}", "3"),
         ("outbox_retrying_rows{outbox=\"shop\"}", "5"),
+        ("outbox_oldest_retry_seconds{outbox=\"shop\"}", "1.25"),
         ("outbox_delayed_rows{outbox=\"shop\"}", "6"),
         ("outbox_without_topic_rows{outbox=\"shop\"}", "2"),
         ("outbox_without_destination_rows{outbox=\"shop\"}", "8"),
@@ -175,7 +210,7 @@ fn metrics_say_what_was_measured() {
         ("outbox_table_bytes{outbox=\"shop\"}", "8192"),
         ("outbox_turn_held{outbox=\"shop\"}", "1"),
         ("outbox_lease_left_seconds{outbox=\"shop\"}", "9"),
-        ("outbox_ready{outbox=\"shop\"}", "1"),
+        ("outbox_ready{outbox=\"shop\"}", "0"),
         ("outbox_appended_rows_total{outbox=\"shop\"}", "5000010"),
         ("outbox_delivered_rows_total{outbox=\"shop\",destination=\"kafka\"}", "7"),
         ("outbox_delivered_rows_total{outbox=\"shop\",destination=\"shop\"}", "1"),

@@ -13,6 +13,7 @@ use super::{
     meters::{Live, Meters, Standstill, TurnState},
     outages::Outage,
 };
+use crate::port::DestinationOutage;
 
 /// The relay's task comes round once a second: after so long without it is stuck. As the consumer's.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
@@ -55,7 +56,7 @@ pub struct Readiness {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Unready {
-    /// `database_outage`, `kafka_outage`, `outage`, `sequence_behind`, `id_shared`, `forbidden`, `standstill`, `lease_over`,
+    /// `database_outage`, `kafka_outage`, `destination_outage`, `outage`, `sequence_behind`, `id_shared`, `forbidden`, `standstill`, `lease_over`,
     /// `starting`, `stuck`, `ending`, `ended`.
     pub reason: &'static str,
     /// For people.
@@ -128,6 +129,9 @@ fn at_work(meters: &Meters, live: &Live) -> Vec<Unready> {
         TurnState::Own(_) => {
             let kafka = meters.troubles.kafka_outage().filter(|outage| outage.lasts() > OUT_MAX);
             reasons.extend(kafka.map(|outage| out("kafka", &outage)));
+            let destinations = meters.destination_outages().into_iter();
+            let lasting = destinations.filter(|outage| outage.lasts() > OUT_MAX);
+            reasons.extend(lasting.map(|outage| destination_out(&outage)));
             let standstill = live.standstill.as_ref().and_then(still);
             reasons.extend(standstill.filter(|it| reasons.is_empty() || it.reason != "outage"));
             // Of all else the standstill says it: nothing is shipped.
@@ -154,11 +158,20 @@ fn at_work(meters: &Meters, live: &Live) -> Vec<Unready> {
     reasons
 }
 
+fn destination_out(outage: &DestinationOutage) -> Unready {
+    let DestinationOutage { destination, error, .. } = outage;
+    let sentence = format!(
+        "destination {destination} has been down for {:.0?}; retrying automatically, nothing is lost: {error}",
+        outage.lasts()
+    );
+    Unready::new("destination_outage", sentence)
+}
+
 fn out(what: &str, outage: &Outage) -> Unready {
     let (lasts, error) = (outage.lasts(), &outage.error);
     let sentence = |name: &str| {
         format!(
-            "{name} has been out for {lasts:.0?}, the relay goes on trying, nothing is lost: {error}"
+            "{name} has been down for {lasts:.0?}; retrying automatically, nothing is lost: {error}"
         )
     };
     match what {

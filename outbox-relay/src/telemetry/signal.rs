@@ -1,10 +1,10 @@
 //! The one enum of everything the relay tells, and its table.
 
-use service_kit::TracesNotice;
+use service_kit::{PanicReport, TracesNotice, telemetry::Shown};
 
 service_kit::signals! {
     /// Everything the relay tells. Each has one level and one set of fields.
-    enum Signal: "outbox_relay", tracing::field::display;
+    enum Signal: "outbox_relay", Shown::shown;
 
     info "active" "this relay has the turn"
     /// This relay has taken its turn at the outbox, and its predecessor is fenced at the broker unless that is switched off.
@@ -13,8 +13,8 @@ service_kit::signals! {
         fence: i64,
     }
 
-    warn "broker_trouble" "the Kafka client goes on trying: {error}"
-    /// The Kafka client reports something that it goes on trying to mend: brokers down, authentication. Each cause is told at once, then every 30 s.
+    warn "broker_trouble" "Kafka client fault, retrying automatically: {error}"
+    /// The Kafka client reports a fault that it retries: brokers down, authentication. Each cause is told at once, then every 30 s.
     BrokerTrouble {
         /// How often it was met.
         times: u64,
@@ -25,8 +25,8 @@ service_kit::signals! {
         error: String,
     }
 
-    warn "database_outage" "the database is out, the relay goes on trying: {error}"
-    /// The database cannot be reached or refuses. Nothing is lost; the relay goes on trying. Each cause is told at once, then every 30 s.
+    warn "database_outage" "database unavailable, retrying automatically: {error}"
+    /// The database cannot be reached or refuses. Nothing is lost; the relay retries automatically. Each cause is told at once, then every 30 s.
     DatabaseOutage {
         /// How often it was met.
         times: u64,
@@ -37,11 +37,13 @@ service_kit::signals! {
         error: String,
     }
 
-    warn "destination_outage" "{destination} is out, the relay goes on trying: {error}"
-    /// A destination fails for every event that goes there: three aggregates in a row, or nobody reaches it. Nothing is lost and no attempt is spent; single events probe it until one is delivered. It is told once.
+    warn "destination_outage" "{destination} is down, retrying automatically: {error}"
+    /// A destination fails for every event that goes there: three aggregates in a row, or nobody reaches it. Nothing is lost and no attempt is spent; single events probe it until one is delivered. It is reported at once, then every 30 s.
     DestinationOutage {
         /// Its name, and what it shares the outage with.
         destination: String,
+        /// For how long, in seconds.
+        seconds: u64,
         ;
         /// What the last event met.
         error: String,
@@ -107,8 +109,8 @@ service_kit::signals! {
         reason: String,
     }
 
-    warn "kafka_outage" "Kafka is out, the relay goes on trying: {error}"
-    /// No producer can be made ready. Nothing is lost; the relay goes on trying. Each cause is told at once, then every 30 s.
+    warn "kafka_outage" "Kafka unavailable, retrying automatically: {error}"
+    /// No producer can be made ready. Nothing is lost; the relay retries automatically. Each cause is told at once, then every 30 s.
     KafkaOutage {
         /// How often it was met.
         times: u64,
@@ -147,7 +149,7 @@ service_kit::signals! {
     Moving
 
     info "outage_over" "an outage is over"
-    /// What was told of the database, of Kafka (`broker_trouble`, `kafka_outage`, `unknown`), of listening, of removing old rows or of reading for metrics is over: the database answers, brokers have taken a batch or a producer. What comes back within 30 s is told as over only when it has not come for 30 s.
+    /// What was told of the database, of Kafka (`broker_trouble`, `kafka_outage`, `unknown`), of listening, of removing old rows or of reading for metrics is over: the database answers, brokers have taken a batch or a producer, or answer a question of the relay's. What comes back within 30 s is told as over only when it has not come for 30 s.
     OutageOver {
         /// The signal that told it; `kafka_outage` for all three of Kafka.
         of: &'static str,
@@ -155,6 +157,20 @@ service_kit::signals! {
         times: u64,
         /// For how long, in seconds.
         seconds: u64,
+    }
+
+    error "panicked" "a thread panicked: {error}"
+    /// A thread panicked: a bug, of the program or of what it embeds. Reported where the log is JSON; else Rust prints it.
+    Panicked {
+        /// Its name.
+        thread: String,
+        /// File, line and column.
+        place: String,
+        /// The stack, with `RUST_BACKTRACE=1`.
+        backtrace: Option<String>,
+        ;
+        /// What the panic said.
+        error: String,
     }
 
     debug "pruned" "old rows were removed"
@@ -211,6 +227,22 @@ service_kit::signals! {
     info "shutdown_begun" "the relay was asked to end"
     /// The relay was asked to end.
     ShutdownBegun
+
+    info "started" "{program} started"
+    /// The program has read its configuration and starts.
+    Started {
+        /// The file, or that there is none.
+        configuration: String,
+        /// The address of the database, without credentials.
+        database: String,
+        /// The brokers.
+        kafka: String,
+        /// Where metrics and health will be served.
+        http: String,
+        ;
+        /// Its name and version.
+        program: String,
+    }
 
     info "standby" "another relay has the turn"
     /// Another relay has the turn; this one stands by.
@@ -288,6 +320,13 @@ service_kit::signals! {
     WentBack {
         /// Rows that are not there.
         rows: u64,
+    }
+}
+
+impl From<PanicReport> for Signal {
+    fn from(panic: PanicReport) -> Self {
+        let PanicReport { thread, place, backtrace, error } = panic;
+        Self::Panicked { thread, place, backtrace, error }
     }
 }
 

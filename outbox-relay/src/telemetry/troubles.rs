@@ -49,6 +49,13 @@ impl Place {
         throttle.record(Cause::of(kind, error), Instant::now())
     }
 
+    /// Nobody will find out how it ends.
+    fn forget(&self) {
+        let mut throttle = self.throttle.lock().unwrap_or_else(PoisonError::into_inner);
+        *throttle = Throttle::outage(Duration::ZERO);
+        self.open.store(false, Relaxed);
+    }
+
     fn works(&self, of: &'static str) {
         if !self.open.load(Relaxed) {
             return;
@@ -155,10 +162,19 @@ impl Troubles {
         self.brokers_state.works();
     }
 
+    /// Called every few seconds: reports the end of an outage that no batch has reported. An error that the client had
+    /// queued before the end comes after it, and a relay without rows sends no batch.
+    pub(crate) fn settle_kafka(&self) {
+        if self.kafka_outage().is_none() {
+            self.kafka.works("kafka_outage");
+        }
+    }
+
     /// Nobody uses Kafka here any more: what was out of it is no trouble of this relay's.
     pub(crate) fn kafka_unused(&self) {
         self.kafka_state.works();
         self.brokers_state.works();
+        self.kafka.forget();
     }
 
     /// Whether the client has lost brokers, and nothing has shown since that one answers.
@@ -231,6 +247,26 @@ mod tests {
     use service_kit::testing::capture_log;
 
     use super::*;
+
+    #[test]
+    fn the_end_of_an_outage_is_told_without_a_batch() {
+        let troubles = Troubles::default();
+        let lines = capture_log(|| {
+            troubles.brokers("all brokers are down".into());
+            troubles.settle_kafka();
+            troubles.brokers_answer();
+            troubles.settle_kafka();
+            troubles.settle_kafka();
+            troubles.brokers("all brokers are down".into());
+            troubles.kafka_unused();
+            troubles.settle_kafka();
+        });
+        let signal = |(_, fields): &(String, Vec<(String, String)>)| {
+            fields.iter().find(|(name, _)| name == "signal").map(|(_, value)| value.clone())
+        };
+        let signals: Vec<String> = lines.iter().filter_map(signal).collect();
+        assert_eq!(signals, ["broker_trouble", "outage_over", "broker_trouble"]);
+    }
 
     #[test]
     fn an_outage_is_told_once_and_once_that_it_is_over() {

@@ -26,6 +26,11 @@ fn signed(change: impl FnOnce(&mut Webhook)) -> Webhook {
 
 type Change = fn(&mut Webhook);
 
+fn json_fields(webhook: &mut Webhook, fields: &[&str]) {
+    webhook.body = WebhookBody::Json;
+    webhook.body_fields = fields.iter().map(|field| (*field).to_owned()).collect();
+}
+
 /// What is changed, and what is said of it.
 const WRONG: &[(Change, &str)] = &[
     (
@@ -76,6 +81,36 @@ const WRONG: &[(Change, &str)] = &[
     ),
     (|w| w.source = "a b".into(), "`webhooks.source` of \"shop\" is no URI reference"),
     (|w| w.content_type.clear(), "expected text that is not empty"),
+    (|w| w.header_names = vec!["Event-Type".into()], "has an entry without a colon"),
+    (
+        |w| w.header_names = vec!["webhook-id: X-Id".into()],
+        "`webhooks.header_names` of \"shop\" has \"webhook-id\", which is none of aggregate-id, ",
+    ),
+    (
+        |w| w.header_names = vec!["Event-Type: a b".into()],
+        "has \"a b\", which is no name of a header",
+    ),
+    (|w| w.header_names = vec!["Event-Type: Host".into()], "which each call has of its own"),
+    (|w| w.header_names = vec!["Event-Type: Cookie".into()], "which is for credentials"),
+    (
+        |w| w.header_names = vec!["Event-Type: X-A".into(), "Event-Topic: x-a".into()],
+        "names two headers `x-a`",
+    ),
+    (
+        |w| {
+            w.headers = vec!["X-A: 1".into()];
+            w.header_names = vec!["Event-Type: X-A".into()];
+        },
+        "names two headers `x-a`",
+    ),
+    (
+        |w| w.header_names = vec!["Event-Type: X-A".into(), "event-type: X-B".into()],
+        "has two entries for `event-type`",
+    ),
+    (|w| w.body_fields = vec!["id: id".into()], "is used only with `body = \"json\"`"),
+    (|w| json_fields(w, &["id"]), "has an entry without a colon"),
+    (|w| json_fields(w, &["id: uuid"]), "has \"uuid\", which is none of id, type, "),
+    (|w| json_fields(w, &["id: id", "id: type"]), "has the field \"id\" twice, or without a name"),
     (
         |w| w.content_type = "json".into(),
         "`webhooks.content_type` of \"shop\" is no media type, such as application/json",
@@ -275,7 +310,10 @@ fn webhooks_are_read_from_a_file() {
     for (change, sentence) in [
         (("name = \"crm\"\n", ""), "`name` is missing in the [[webhooks]] of"),
         (("\"20s\"", "\"0s\""), "expected a duration from 1ms to 10m, found \"0s\""),
-        (("\"cloudevents\"", "\"xml\""), "expected one of payload, cloudevents, found \"xml\""),
+        (
+            ("\"cloudevents\"", "\"xml\""),
+            "expected one of payload, cloudevents, json, found \"xml\"",
+        ),
         (("timeout", "time_out"), "unknown key `webhooks.time_out`"),
         (("https://shop", "ftp://shop"), "begins neither with https:// nor with http://"),
         (("name = \"crm\"", "name = \"shop\""), "two [[webhooks]] have the `name` \"shop\""),

@@ -29,6 +29,8 @@ fn full_event() -> OutboxEvent {
         .unwrap()
         .with_correlation("checkout-77")
         .unwrap()
+        .with_dedup_key("paid/1001")
+        .unwrap()
         .with_header("causation_id", "e-1")
         .unwrap()
         .with_trace_context(TRACEPARENT, "congo=t61rcWkgMzE, rojo=00f067aa0ba902b7")
@@ -68,6 +70,7 @@ async fn a_call_carries_what_the_document_says() {
             ("content-length", "14"),
             ("content-type", "application/json; charset=utf-8"),
             ("correlation-id", "checkout-77"),
+            ("dedup-key", "paid/1001"),
             ("delivery-attempt", "4"),
             ("event-topic", "shop.Order"),
             ("event-type", "OrderPaid"),
@@ -205,6 +208,7 @@ async fn a_cloud_event_has_the_attributes_of_the_event() {
         "aggregateversion": "3",
         "schemaversion": "2",
         "partitionkey": "1001",
+        "dedupkey": "paid/1001",
         "correlationid": "checkout-77",
         "causationid": "e-1",
         "traceparent": TRACEPARENT,
@@ -212,6 +216,67 @@ async fn a_cloud_event_has_the_attributes_of_the_event() {
         "data": { "amount": 250 },
     });
     assert_eq!(document, wanted);
+}
+
+/// What a receiver of one's own takes: an object of its form, with headers of its names.
+#[tokio::test]
+async fn a_body_and_headers_have_the_form_that_is_configured() {
+    let receiver = Receiver::start([answer("200 OK", "", "")]).await;
+    let mut webhook = webhook(receiver.url("/"));
+    webhook.body = WebhookBody::Json;
+    webhook.header_names = vec![
+        "Idempotency-Key: X-Request-Id".into(),
+        "event-type:X-Event-Type".into(),
+        "Delivery-Attempt:".into(),
+    ];
+    let id = "01890a5d-ac96-774b-bcce-b302099a8057";
+    let number = br#"{"n": 12345678901234567890.12345678901234567890}"#;
+    let order = Aggregate::new("Order", "1").unwrap();
+    let exact = OutboxEvent::encoded("T", &order, number.to_vec().into()).unwrap();
+    deliver(&sink(&webhook), full_event()).await;
+    deliver(&sink(&webhook), exact).await;
+    webhook.body_fields = [
+        "eventId: id",
+        "kind:type",
+        "of: aggregate_type",
+        "who: aggregate_id",
+        "v: aggregate_version",
+        "s: schema_version",
+        "at: occurred_at",
+        "key: dedup_key",
+        "topic: topic",
+        "try: attempt",
+        "data: payload",
+    ]
+    .map(String::from)
+    .into();
+    deliver(&sink(&webhook), full_event()).await;
+    webhook.content_type = "application/avro".into();
+    deliver(&sink(&webhook), OutboxEvent::tombstone("T", &order).unwrap()).await;
+    deliver(&sink(&webhook), full_event()).await;
+    let requests = receiver.requests();
+    let document = |at: usize| serde_json::from_slice::<Value>(&requests[at].body).unwrap();
+    assert_eq!(document(0), json!({ "id": id, "type": "OrderPaid", "payload": { "amount": 250 } }));
+    assert_eq!(requests[0].header("content-type"), Some("application/json"));
+    assert_eq!(requests[0].header("x-request-id"), Some(id));
+    assert_eq!(requests[0].header("x-event-type"), Some("OrderPaid"));
+    for name in ["idempotency-key", "event-type", "delivery-attempt"] {
+        assert_eq!(requests[0].header(name), None, "{name}");
+    }
+    assert_eq!(requests[0].header("webhook-id"), Some(id), "the specification's");
+    let exact = String::from_utf8(requests[1].body.clone()).unwrap();
+    assert!(exact.contains(std::str::from_utf8(number).unwrap()), "{exact}");
+    let all = json!({
+        "eventId": id, "kind": "OrderPaid", "of": "Order", "who": "1001", "v": 3, "s": 2,
+        "at": "2023-11-14T22:13:20.123Z", "key": "paid/1001", "topic": null, "try": 1,
+        "data": { "amount": 250 },
+    });
+    assert_eq!(document(2), all);
+    assert_eq!(
+        (document(3)["data"].clone(), document(3)["key"].clone()),
+        (json!(null), json!(null))
+    );
+    assert_eq!(document(4)["data_base64"], json!("eyJhbW91bnQiOjI1MH0="));
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::subscriber;
+use super::{json::Identity, subscriber};
 use crate::{
     Log, Traces, TracesNotice,
     otlp::{self, Exporting},
@@ -22,7 +22,7 @@ impl Export {
     /// else sets one. What keeps spans from being exported keeps the program from nothing.
     pub(super) fn start(
         log: &Log,
-        target: &str,
+        identity: &Identity,
         traces: Option<(&Traces, &str)>,
         env: &[(String, String)],
         tell: fn(TracesNotice),
@@ -36,7 +36,7 @@ impl Export {
             Err(doubt) => (None, Some(doubt)),
         };
         let layer = exporting.as_ref().map(Exporting::layer);
-        let set = subscriber::start(log, env, target, layer)?;
+        let set = subscriber::start(log, env, identity, layer)?;
         let doubt = doubt.or_else(|| {
             (exporting.is_some() && !set).then(|| {
                 "spans are not exported: the program has a subscriber of tracing's own; give that one a layer of \

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::subscriber;
+use super::{json::Identity, subscriber};
 use crate::{Log, Traces, TracesNotice};
 
 /// Nothing is left at the end of a process.
@@ -16,12 +16,12 @@ impl Export {
     /// Starts the log.
     pub(super) fn start(
         log: &Log,
-        target: &str,
+        identity: &Identity,
         _: Option<(&Traces, &str)>,
         env: &[(String, String)],
         _: fn(TracesNotice),
     ) -> Result<Self, String> {
-        subscriber::start(log, env, target, None)?;
+        subscriber::start(log, env, identity, None)?;
         Ok(Self)
     }
 

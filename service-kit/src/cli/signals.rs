@@ -5,7 +5,7 @@ use std::{
     io::{self, Write as _},
     sync::{Arc, OnceLock},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use signal_hook::{
@@ -15,11 +15,14 @@ use signal_hook::{
 };
 use tokio::sync::watch;
 
-use super::{Exit, Terminal};
-use crate::printed;
+use super::{Exit, Terminal, json};
 
 /// So long after the second signal the process ends, whatever it does.
 const LAST_WORD: Duration = Duration::from_secs(1);
+
+/// Signals that come so soon after one that counts are that one: GNU `timeout` and process managers signal a process
+/// and its group, of which it is a member.
+const SAME_SIGNAL: Duration = Duration::from_secs(1);
 
 /// SIGTERM and SIGINT.
 #[derive(Clone, Debug)]
@@ -60,7 +63,7 @@ impl Signals {
         let _ = self.longest.set(longest);
     }
 
-    /// Resolves when so many of them have come.
+    /// Resolves when so many of them have come; within a second they count as one.
     pub async fn received(mut self, times: usize) {
         if self.received.wait_for(|count| *count >= times).await.is_err() {
             std::future::pending::<()>().await;
@@ -68,8 +71,29 @@ impl Signals {
     }
 }
 
+/// The signals so far.
+#[derive(Debug, Default)]
+struct Counted {
+    times: usize,
+    last: Option<Instant>,
+}
+
+impl Counted {
+    /// Counts one, unless it is the last one once more; returns how many came before it.
+    fn count(&mut self, now: Instant) -> Option<usize> {
+        if self.last.is_some_and(|last| now.duration_since(last) < SAME_SIGNAL) {
+            return None;
+        }
+        self.last = Some(now);
+        self.times += 1;
+        Some(self.times - 1)
+    }
+}
+
 fn listen(mut caught: Caught, received: &watch::Sender<usize>, longest: &OnceLock<Duration>) {
-    for (before, _) in caught.forever().enumerate() {
+    let mut counted = Counted::default();
+    for _ in caught.forever() {
+        let Some(before) = counted.count(Instant::now()) else { continue };
         received.send_replace(before + 1);
         match (before, longest.get()) {
             (0, Some(longest)) => end_after(*longest),
@@ -93,6 +117,20 @@ fn end_after(wait: Duration) {
 
 /// Ends the process at once, with a last word: no destructor is waited for.
 pub fn end_now(exit: Exit, why: &str) -> ! {
-    let _ = writeln!(io::stderr(), "{}", printed::lines(why));
+    let _ = writeln!(io::stderr(), "{}", json::last_words(why).trim_end());
     low_level::exit(i32::from(exit.code()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_within_a_second_count_as_one() {
+        let start = Instant::now();
+        let after = |milliseconds| start + Duration::from_millis(milliseconds);
+        let mut counted = Counted::default();
+        let counts = [0, 1, 999, 1_000, 1_500, 2_000].map(|at| counted.count(after(at)));
+        assert_eq!(counts, [Some(0), None, None, Some(1), None, Some(2)]);
+    }
 }

@@ -1,6 +1,11 @@
 //! The log of a program: what `[log]` says, on standard error.
 
-use std::io::{self, IsTerminal, Write};
+use std::{
+    borrow::Cow,
+    io::{self, IsTerminal, Write},
+};
+
+use serde_json::Value;
 
 use tracing_subscriber::{
     EnvFilter, Layer, Registry,
@@ -11,26 +16,32 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
+use super::json::{self, Identity};
 use crate::{Log, LogFormat, printed};
 
 /// Starts logging for this process. The environment variable `RUST_LOG` of `env` goes before
 /// `log.level`; `target` is the name that the program's own lines have. `beside` goes by a filter of its
-/// own. When a subscriber is set already, that one stays: the answer says whether this one is set.
+/// own. When a subscriber is set already, that one stays: the answer says whether this one is set. Each line of JSON
+/// ends with who wrote it.
 ///
 /// # Errors
 /// One sentence, when the level is none.
 pub(super) fn start(
     log: &Log,
     env: &[(String, String)],
-    target: &str,
+    identity: &Identity,
     beside: Option<AnyLayer<Registry>>,
 ) -> Result<bool, String> {
     let rust_log = env.iter().find(|(name, _)| name == "RUST_LOG").map(|(_, value)| value.as_str());
-    let filter = filter(log, rust_log, target)?;
+    let filter = filter(log, rust_log, identity.target)?;
+    let is_json = is_json(log);
+    if is_json {
+        json::identify(identity);
+    }
     let set = match beside {
-        None => tracing_subscriber::registry().with(filter).with(lines(log)).try_init(),
+        None => tracing_subscriber::registry().with(filter).with(lines(is_json)).try_init(),
         Some(beside) => {
-            let lines = lines(log).with_filter(filter);
+            let lines = lines(is_json).with_filter(filter);
             tracing_subscriber::registry().with(beside).with(lines).try_init()
         }
     };
@@ -41,19 +52,23 @@ pub(super) fn start(
 /// A part of a subscriber.
 type AnyLayer<S> = Box<dyn Layer<S> + Send + Sync>;
 
+/// Whether lines are JSON.
+pub(super) fn is_json(log: &Log) -> bool {
+    wanted(log.format, io::stderr().is_terminal()) == LogFormat::Json
+}
+
 /// What writes the lines.
-fn lines<S>(log: &Log) -> AnyLayer<S>
+fn lines<S>(is_json: bool) -> AnyLayer<S>
 where
     S: tracing::Subscriber + for<'s> LookupSpan<'s> + Send + Sync,
 {
     let terminal = io::stderr().is_terminal();
-    let format = wanted(log.format, terminal);
-    let lines =
-        fmt::layer().with_writer(Clean { json: format == LogFormat::Json, colours: terminal });
-    match format {
+    let lines = fmt::layer().with_writer(Clean { json: is_json, colours: terminal });
+    if is_json {
         // The current span says which event a handler's line is about.
-        LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),
-        _ => lines.with_ansi(terminal).with_target(false).boxed(),
+        lines.json().flatten_event(true).with_span_list(false).boxed()
+    } else {
+        lines.with_ansi(terminal).with_target(false).boxed()
     }
 }
 
@@ -87,7 +102,7 @@ impl Write for Clean {
 impl Clean {
     fn clean(self, event: &str) -> String {
         if self.json {
-            return printed::escaped(event).into_owned();
+            return json::signed(&printed::escaped(&without_source(event)));
         }
         let shown = |letter| match letter {
             '\u{1b}' if self.colours => letter,
@@ -99,6 +114,18 @@ impl Clean {
         let lines = lines.map(|line| line.chars().map(shown).collect::<String>());
         lines.collect::<Vec<_>>().join("\n    ") + "\n"
     }
+}
+
+/// Lines of crates that log by the facade `log` have the file that they were compiled from, on another machine.
+fn without_source(event: &str) -> Cow<'_, str> {
+    if !event.contains("\"log.file\":") {
+        return Cow::Borrowed(event);
+    }
+    let Ok(Value::Object(mut fields)) = serde_json::from_str(event) else {
+        return Cow::Borrowed(event);
+    };
+    fields.retain(|name, _| !name.starts_with("log."));
+    Cow::Owned(Value::Object(fields).to_string() + "\n")
 }
 
 fn wanted(format: LogFormat, terminal: bool) -> LogFormat {
@@ -168,6 +195,15 @@ mod tests {
             clean(true, false, "{\"a\":\"\u{9b}\u{202e}\"}\n"),
             "{\"a\":\"\\u009b\\u202e\"}\n"
         );
+    }
+
+    #[test]
+    fn a_line_of_another_crate_has_no_path_of_the_build_machine() {
+        let event = "{\"level\":\"INFO\",\"log.file\":\"/build/x.rs\",\"log.line\":7,\"log.target\":\"rdkafka\",\
+                     \"message\":\"m\"}\n";
+        assert_eq!(without_source(event), "{\"level\":\"INFO\",\"message\":\"m\"}\n");
+        let own = "{\"message\":\"m\"}\n";
+        assert_eq!(without_source(own), own);
     }
 
     #[test]

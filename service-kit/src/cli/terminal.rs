@@ -5,14 +5,17 @@ use std::{
     io::{self, Write},
 };
 
+use super::json;
 use crate::printed;
 
 /// The two streams of a command; tests read them. What acts on a terminal is written to neither.
 pub struct Terminal<'t> {
     /// For results.
-    pub out: &'t mut (dyn Write + Send),
+    out: &'t mut (dyn Write + Send),
     /// For complaints.
-    pub err: &'t mut (dyn Write + Send),
+    err: &'t mut (dyn Write + Send),
+    /// Complaints are lines of a log of JSON.
+    json: bool,
 }
 
 impl fmt::Debug for Terminal<'_> {
@@ -21,7 +24,24 @@ impl fmt::Debug for Terminal<'_> {
     }
 }
 
-impl Terminal<'_> {
+impl<'t> Terminal<'t> {
+    /// A stream for results, and one for complaints.
+    pub fn new(out: &'t mut (dyn Write + Send), err: &'t mut (dyn Write + Send)) -> Self {
+        Self { out, err, json: false }
+    }
+
+    /// From now on complaints are lines of a log of JSON.
+    pub(super) fn complain_as_json(&mut self) {
+        self.json = true;
+    }
+
+    fn mark(&mut self, mark: &str, level: &str, text: &str) {
+        for one in text.lines() {
+            let text = if self.json { json::line(level, one) } else { format!("{mark}: {one}") };
+            let _ = line(self.err, &text);
+        }
+    }
+
     /// Writes a result. A reader that has gone (`status | head`) is no failure.
     pub fn say(&mut self, text: impl AsRef<str>) {
         let _ = line(self.out, text.as_ref());
@@ -29,9 +49,7 @@ impl Terminal<'_> {
 
     /// Writes what went wrong, each line of it marked.
     pub fn complain(&mut self, text: impl AsRef<str>) {
-        for one in text.as_ref().lines() {
-            let _ = line(self.err, &format!("error: {one}"));
-        }
+        self.mark("error", "ERROR", text.as_ref());
     }
 
     /// Writes a refusal that says itself what it is, with what follows it.
@@ -41,9 +59,7 @@ impl Terminal<'_> {
 
     /// Writes what is doubtful.
     pub fn warn(&mut self, text: impl AsRef<str>) {
-        for one in text.as_ref().lines() {
-            let _ = line(self.err, &format!("warning: {one}"));
-        }
+        self.mark("warning", "WARN", text.as_ref());
     }
 }
 

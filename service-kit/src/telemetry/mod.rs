@@ -4,10 +4,12 @@
 mod histogram;
 mod metrics;
 mod port;
+mod shown;
 
 pub use histogram::{Distribution, EVENTS, Histogram, LONG, SHORT, Scale};
 pub use metrics::{CONTENT_TYPE, Measured, Metric, MetricKind, Samples, prometheus};
 pub use port::{Observed, serve};
+pub use shown::Shown;
 
 use std::{
     fmt::Write,

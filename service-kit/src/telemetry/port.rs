@@ -65,9 +65,8 @@ async fn listening(listen: SocketAddr, observed: &impl Observed) -> TcpListener 
             Ok(listener) => return listener,
             Err(error) => {
                 let sentence = format!(
-                    "`http.listen` {listen} cannot be listened on: {error}; metrics and health are \
-                     not served until it can (it is tried again every {} s); set another address, or \
-                     \"off\"",
+                    "cannot bind `http.listen` {listen}: {error}. Metrics and health are unavailable; retrying \
+                     every {} s. Choose another address or \"off\"",
                     LISTEN_AGAIN.as_secs()
                 );
                 if sentence != told {

@@ -87,10 +87,5 @@ pub fn migrate(consumer: &Executable, config: &Path) {
 
 /// CPU seconds that a process has taken so far.
 fn cpu(pid: u32) -> f64 {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
-    let ticks: f64 =
-        after.split_whitespace().skip(11).take(2).filter_map(|n| n.parse::<f64>().ok()).sum();
-    // The kernel counts in hundredths of a second on every platform that Kafka runs on.
-    ticks / 100.0
+    xtask::usage::cpu(pid).map_or(0.0, |used| used.as_secs_f64())
 }

@@ -192,7 +192,7 @@ async fn a_database_without_the_inbox_tables_is_refused() {
     says(&error.to_string(), &["no inbox tables", "run the `migrate` command"]);
 }
 
-/// A10: no broker there: the process says so, goes on trying, and ends in order when told to.
+/// A10: no broker there: the process says so, retries, and ends in order when told to.
 #[tokio::test]
 async fn a_dead_broker_is_told_and_waited_for() {
     let stage = Stage::set("broker", 1).await;
@@ -203,8 +203,8 @@ async fn a_dead_broker_is_told_and_waited_for() {
     running.printed(SOON, told).await;
     let log = running.log();
     let line = log.lines().find(|line| line.contains(told)).unwrap();
-    says(line, &["the client goes on trying", "check the address, the network"]);
-    assert!(running.running(), "it goes on trying");
+    says(line, &["retrying automatically", "check the address, the network"]);
+    assert!(running.running(), "it retries");
     running.terminate();
     let ended = running.ended(Duration::from_secs(20)).await;
     assert_eq!(ended.code(), Some(0), "{}", running.log());

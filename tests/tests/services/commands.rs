@@ -8,7 +8,7 @@ use std::{
 };
 
 use serde_json::Value;
-use tests::{OwnPostgres, SOON, Services, Stage, Worker, counted, eventually};
+use tests::{OwnPostgres, Record, SOON, Services, Stage, Worker, counted, eventually};
 
 use crate::programs::{RELAY, WORKER};
 
@@ -130,15 +130,90 @@ async fn what_has_only_just_begun_answers_sigterm() {
 #[tokio::test]
 async fn a_log_that_is_not_a_terminal_is_json() {
     let stage = Stage::set("commands", 1).await;
-    let mut running = Worker::spawn(worker(&stage).arg("run"));
+    let mut running = Worker::spawn(worker(&stage).env("RUST_BACKTRACE", "1").arg("run"));
     running.printed(SOON, "\"signal\":\"taken_over\"").await;
+    let payload = serde_json::json!({"n": 1, "act": "panic"}).to_string();
+    stage.send(&[Record::event("panics-1", "Counted", "a", &payload)]).await;
+    running.printed(SOON, "\"signal\":\"parked\"").await;
     running.interrupt();
     assert_eq!(running.ended(SOON).await.code(), Some(0), "{}", running.log());
-    for line in running.log().lines() {
+    let log = running.log();
+    let events = json_lines(&log);
+    for event in &events {
+        assert_eq!(event["consumer"], stage.config.consumer.name, "{event}");
+        assert_eq!(
+            (&event["program"], event["version"].is_string()),
+            (&"inbox-consumer".into(), true)
+        );
+    }
+    let started = &events[0];
+    assert_eq!((&started["signal"], &started["http"]), (&"started".into(), &"off".into()), "{log}");
+    assert_eq!(started["kafka"], stage.topic.bootstrap(), "{log}");
+    assert!(started["database"].as_str().unwrap().starts_with("postgres://"), "{started}");
+    let panicked = events.iter().find(|event| event["signal"] == "panicked").expect(&log);
+    assert!(panicked["message"].as_str().unwrap().contains("told to panic"), "{panicked}");
+    assert!(panicked["backtrace"].as_str().unwrap().lines().count() > 5, "{panicked}");
+    let failed = events.iter().find(|event| event["signal"] == "handler_failed").expect(&log);
+    assert!(failed["attempt"].is_u64(), "{failed}");
+}
+
+/// Each line of a log as the JSON that it is, with its level.
+fn json_lines(log: &str) -> Vec<Value> {
+    let line = |line: &str| {
         let event: Value =
             serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert!(event["level"].is_string(), "{line}");
-    }
+        event
+    };
+    log.lines().map(line).collect()
+}
+
+/// GNU `timeout` signals the process and its group; a person who cannot wait does so later. Last words are of the log.
+#[tokio::test]
+async fn a_signal_that_comes_twice_at_once_ends_a_process_well() {
+    let stage = Stage::set("commands", 1).await;
+    let starting =
+        || Worker::spawn(worker(&stage).env("INBOX_LIMITS__DRAIN_DEADLINE", "2s").arg("run"));
+    let mut running = starting();
+    running.printed(SOON, "\"signal\":\"taken_over\"").await;
+    running.terminate();
+    running.terminate();
+    assert_eq!(running.ended(SOON).await.code(), Some(0), "{}", running.log());
+
+    let mut running = starting();
+    running.printed(SOON, "\"signal\":\"taken_over\"").await;
+    let payload = serde_json::json!({"n": 1, "sleep_ms": 20_000}).to_string();
+    stage.send(&[Record::event("sleeps-1", "Counted", "a", &payload)]).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    running.terminate();
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    running.terminate();
+    assert_eq!(running.ended(SOON).await.code(), Some(1), "{}", running.log());
+    let log = running.log();
+    let last = json_lines(&log).pop().unwrap_or_default();
+    assert!(last["message"].as_str().unwrap().starts_with("a second signal ended"), "{last}");
+}
+
+#[tokio::test]
+async fn lines_of_the_relay_have_numbers_and_say_who_wrote_them() {
+    let stage = Stage::set("commands", 1).await;
+    let mut relay = RELAY.command();
+    relay
+        .env("OUTBOX_DATABASE__URL", stage.schema.url())
+        .env("OUTBOX_KAFKA__BOOTSTRAP", stage.topic.bootstrap())
+        .env("OUTBOX_KAFKA__TOPIC", stage.topic.name())
+        .env("OUTBOX_HTTP__LISTEN", "off");
+    let mut running = Worker::spawn(relay.arg("run"));
+    running.printed(SOON, "\"signal\":\"active\"").await;
+    running.terminate();
+    assert_eq!(running.ended(SOON).await.code(), Some(0), "{}", running.log());
+    let log = running.log();
+    let events = json_lines(&log);
+    let outbox = |event: &Value| event["outbox"].as_str().is_some_and(|name| !name.is_empty());
+    assert!(events.iter().all(outbox), "{log}");
+    assert_eq!(events[0]["signal"], "started", "{log}");
+    let active = events.iter().find(|event| event["signal"] == "active").expect(&log);
+    assert!(active["fence"].is_u64(), "{active}");
 }
 
 #[tokio::test]
@@ -197,7 +272,7 @@ async fn a_replica_is_refused_in_one_sentence() {
     let primary = OwnPostgres::start().await;
     let replica = primary.replica().await;
     let mut command = worker(&stage);
-    command.env("INBOX_DATABASE__URL", replica.url());
+    command.env("INBOX_DATABASE__URL", replica.url()).env("INBOX_LOG__FORMAT", "human");
     let (code, _, err) = ran(command, "run").await;
     assert_eq!(code, Some(3), "{err}");
     let told: Vec<&str> = err.lines().filter(|line| line.starts_with("error: ")).collect();

@@ -34,7 +34,9 @@ impl Stock {
     }
 
     async fn ran(&self, args: &str) -> (Option<i32>, String, String) {
-        ran(self.command(), args).await
+        let mut command = self.command();
+        command.env("INBOX_LOG__FORMAT", "human");
+        ran(command, args).await
     }
 
     fn run(&self) -> Worker {

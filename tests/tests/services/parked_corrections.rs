@@ -46,7 +46,7 @@ async fn a_log_that_begins_above_the_watermark_is_skipped() {
     ];
     let (code, out, err) = typed(&stage, &skip).await;
     assert_eq!((code, out.as_str()), (Some(6), ""), "{err}");
-    let told = "error: this would give up offsets 10 to 14: 5 offsets that the log has lost, and 0 offsets \
+    let told = "dry run: this would give up offsets 10 to 14: 5 offsets that the log has lost, and 0 offsets \
                 that it still has; nothing was changed: add --yes to do it\n";
     assert_eq!(err, told);
     assert_eq!(watermark(&stage, 0).await, 10);

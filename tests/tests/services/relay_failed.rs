@@ -225,7 +225,7 @@ async fn a_relay_that_cannot_work_says_why() {
     let outbox = Outbox::set("bad", 1).await;
     let fresh = services.schema().await;
     let mut command = outbox.command(&RELAY);
-    command.env("OUTBOX_DATABASE__URL", fresh.url());
+    command.env("OUTBOX_DATABASE__URL", fresh.url()).env("OUTBOX_LOG__FORMAT", "human");
     let (code, _, err) = ran(command, "run").await;
     let errors = err.lines().filter(|line| line.starts_with("error: ")).count();
     assert_eq!((code, errors), (Some(3), 1), "{err}");

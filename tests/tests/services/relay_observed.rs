@@ -6,13 +6,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use outbox_relay::telemetry::METRICS;
+use outbox_relay::{destination::Outcome, telemetry::METRICS};
 use serde_json::Value;
 use tests::{
     Outbox, OwnKafka, OwnPostgres, RunningRelay, SOON, Services, StopMode, eventually, until_some,
 };
 
-use super::observed::{asked, promtool};
+use super::{
+    observed::{asked, promtool},
+    relay_destinations::{Scripted, route},
+};
 
 /// An outage is told after 10 s, and found out some seconds later.
 const TOLD: Duration = Duration::from_secs(60);
@@ -109,8 +112,8 @@ async fn a_relay_that_ships_and_one_that_stands_by_are_seen() {
 
     let delivered = "outbox_delivered_rows_total{destination=\"kafka\"}";
     let of_outbox = [
-        ("outbox_unsent_rows", 0.0),
-        ("outbox_oldest_unsent_seconds", 0.0),
+        ("outbox_unsent_rows", 1.0),
+        ("outbox_oldest_retry_seconds", 0.0),
         ("outbox_set_aside_rows", 1.0),
         ("outbox_without_topic_rows", 1.0),
         ("outbox_held_rows", 1.0),
@@ -144,6 +147,44 @@ async fn a_relay_that_ships_and_one_that_stands_by_are_seen() {
     second.stop().await;
 }
 
+/// Rows in retry and overdue reminders count as unsent, and the age of the oldest is theirs: what plain SQL shows.
+#[tokio::test]
+async fn rows_in_retry_and_overdue_ones_are_unsent() {
+    let mut outbox = serving(Outbox::set("overdue", 1).await);
+    outbox.config.routes = vec![route("*", "shop")];
+    outbox.append("failing", 1, 2).await;
+    outbox.append("overdue", 1, 1).await;
+    outbox.append("delayed", 1, 1).await;
+    for (aggregate, column, time) in [
+        ("failing", "created_at", "now() - interval '10 minutes'"),
+        ("overdue", "created_at", "now() - interval '30 days'"),
+        ("overdue", "deliver_after", "now() - interval '20 minutes'"),
+        ("delayed", "deliver_after", "now() + interval '1 day'"),
+    ] {
+        let of = format!("WHERE aggregate_id = '{aggregate}'");
+        outbox.schema.run(&format!("UPDATE outbox_events SET {column} = {time} {of}")).await;
+    }
+    // Another aggregate is delivered, so that the failures are the events' own.
+    outbox.append("good", 1, 1).await;
+    let shop = Scripted::new(|aggregate, _, _| match aggregate {
+        "good" => Outcome::Delivered,
+        _ => Outcome::retry("answered 500"),
+    });
+    let relay = outbox.start_with(|it| it.destination("shop", shop)).await;
+    let of_sql = "SELECT count(*) FROM outbox_events WHERE sent_at IS NULL AND discarded_at IS NULL AND NOT held
+        AND coalesce(deliver_after <= now(), true)";
+    let seen = shows(
+        &relay,
+        &[("outbox_unsent_rows", 2.0), ("outbox_retrying_rows", 2.0), ("outbox_delayed_rows", 1.0)],
+    )
+    .await;
+    assert_eq!(outbox.schema.number(of_sql).await, 2);
+    let minutes = |name: &str| (seen[name] / 60.0).floor();
+    assert_eq!(minutes("outbox_oldest_unsent_seconds"), 20.0, "since it was due");
+    assert_eq!(minutes("outbox_oldest_retry_seconds"), 20.0);
+    relay.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_is_away_is_told_and_the_port_answers_at_once() {
     let own = OwnPostgres::start().await;
@@ -170,7 +211,7 @@ async fn a_database_that_is_away_is_told_and_the_port_answers_at_once() {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     assert!(began.elapsed() > Duration::from_secs(9), "a moment is none: {:?}", began.elapsed());
-    assert!(sentence.starts_with("the database has been out for 1"), "{sentence}");
+    assert!(sentence.starts_with("the database has been down for 1"), "{sentence}");
     let seen = scraped(&relay).await;
     assert!(seen["outbox_outage_seconds{of=\"database\"}"] > 10.0, "{seen:#?}");
     assert!(seen["outbox_errors_total{kind=\"database_outage\"}"] > 0.0);
@@ -202,7 +243,7 @@ async fn a_kafka_that_is_away_is_told_by_a_relay_without_rows() {
     ready(&relay, "own").await;
     kafka.kill();
     let sentence = unready(&relay, "kafka_outage").await;
-    assert!(sentence.starts_with("Kafka has been out for 1"), "{sentence}");
+    assert!(sentence.starts_with("Kafka has been down for 1"), "{sentence}");
     assert!(scraped(&relay).await["outbox_outage_seconds{of=\"kafka\"}"] > 10.0);
     assert_eq!(get(&relay, "/health/live").await.0, 200);
     kafka.start_again().await;

@@ -120,7 +120,39 @@ async fn a_frozen_relay_is_fenced_and_stands_by() {
     in_order(&outbox.arrivals().await, &["a"], 25);
 }
 
-/// A relay that is shut down hands over at once; one that is killed is missed for its lease.
+/// A relay that is killed and started again succeeds itself at once; one that is frozen is not dead, and its lease is waited
+/// for, as is a dead one's without a fence at the broker.
+#[tokio::test]
+async fn a_relay_that_died_on_this_machine_is_succeeded_at_once() {
+    const LEASE: Duration = Duration::from_mins(1);
+    for (fencing, frozen) in [(true, false), (true, true), (false, false)] {
+        let mut outbox = Outbox::set("succeeded", 1).await;
+        outbox.config.relay.lease = LEASE;
+        outbox.config.kafka.fencing = fencing;
+        let mut first = outbox.spawn(&RELAY);
+        active(&outbox, &first).await;
+        outbox.append("a", 1, 3).await;
+        outbox.drained(SOON).await;
+        if frozen {
+            first.pause();
+        } else {
+            first.kill();
+        }
+        let second = outbox.spawn(&RELAY);
+        outbox.append("a", 4, 6).await;
+        if fencing && !frozen {
+            outbox.drained(LEASE / 2).await;
+            active(&outbox, &second).await;
+            in_order(&outbox.arrivals().await, &["a"], 6);
+        } else {
+            second.printed(SOON, "standby").await;
+            tokio::time::sleep(LEASE / 12).await;
+            assert_eq!(outbox.waiting().await, 3, "fencing {fencing}, frozen {frozen}");
+        }
+    }
+}
+
+/// A relay that is shut down hands over at once.
 #[tokio::test]
 async fn a_shutdown_hands_the_turn_over_at_once() {
     let mut outbox = Outbox::set("handover", 1).await;

@@ -6,7 +6,7 @@ use std::{
     process::Command,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -35,7 +35,8 @@ fn receiver() -> (SocketAddr, Arc<AtomicUsize>) {
     (address, calls)
 }
 
-fn answer(mut stream: TcpStream, calls: &AtomicUsize) {
+/// Reads a request; answers its head.
+fn read_request(stream: &TcpStream) -> String {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).is_ok_and(|bytes| bytes > 0) {}
@@ -43,6 +44,11 @@ fn answer(mut stream: TcpStream, calls: &AtomicUsize) {
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
     let mut body = vec![0; length.and_then(|text| text.parse().ok()).unwrap_or(0)];
     reader.read_exact(&mut body).unwrap();
+    head
+}
+
+fn answer(mut stream: TcpStream, calls: &AtomicUsize) {
+    let head = read_request(&stream);
     if head.contains(&format!("authorization: bearer {TOKEN}")) {
         calls.fetch_add(1, Ordering::Relaxed);
     }
@@ -56,6 +62,85 @@ fn answer(mut stream: TcpStream, calls: &AtomicUsize) {
         "HTTP/1.1 {status}\r\nlocation: https://h/?t={ECHO}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{ECHO}"
     );
     drop(stream.write_all(answer.as_bytes()));
+}
+
+/// A receiver that answers 500 until it is told that it works.
+fn failing_receiver() -> (SocketAddr, Arc<AtomicBool>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let works = Arc::<AtomicBool>::default();
+    let asked = Arc::clone(&works);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            read_request(&stream);
+            let works = asked.load(Ordering::Relaxed);
+            let status = if works { "204 No Content" } else { "500 Internal Server Error" };
+            let answer =
+                format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+            drop(stream.write_all(answer.as_bytes()));
+        }
+    });
+    (address, works)
+}
+
+/// While a destination fails, beside a Kafka that works, every command and the health port name it; afterwards none does.
+#[tokio::test]
+async fn a_destination_that_fails_is_shown_while_it_fails() {
+    let (address, works) = failing_receiver();
+    let mut outbox = Outbox::set("failing", 1).await;
+    let [port] = free_ports().unwrap();
+    let port = SocketAddr::from(([127, 0, 0, 1], port));
+    outbox.config.http.listen = port.to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("relay.toml");
+    let text = format!(
+        "[[routes]]\naggregate_type = \"Order\"\nto = \"kafka\"\n[[routes]]\nto = \"shop\"\n\
+         [[webhooks]]\nname = \"shop\"\nurl = \"http://{address}/in\"\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    let command = || -> Command {
+        let mut command = outbox.command(&RELAY);
+        command.env("OUTBOX_CONFIG", &file);
+        command
+    };
+    for aggregate in ["a", "b", "c", "d"] {
+        outbox.append(aggregate, 1, 7).await;
+    }
+    let relay = Worker::spawn(command().arg("run"));
+    relay.printed(SOON, "destination shop (http://").await;
+    let answered = "500 Internal Server Error";
+    for (args, begins) in [
+        ("status", "destination out shop (http://"),
+        ("status --json", "\"destination\": \"shop (http://"),
+        ("failed list", "destination shop (http://"),
+        ("check", "destination shop (http://"),
+    ] {
+        let what = format!("`{args}` names it");
+        let text = until_some(SOON, &what, async || {
+            let (_, out, err) = ran(command(), args).await;
+            let text = out + &err;
+            text.contains(begins).then_some(text)
+        })
+        .await;
+        assert!(text.contains(answered), "{args}: {text}");
+    }
+    let reason = until_some(SOON, "the relay is not ready", async || {
+        tokio::net::TcpStream::connect(port).await.ok()?;
+        let (status, body) = asked(port, "/health/ready").await;
+        (status == 503).then_some(body)
+    });
+    let reason = reason.await;
+    assert!(reason.contains("\"destination_outage\"") && reason.contains(answered), "{reason}");
+
+    works.store(true, Ordering::Relaxed);
+    outbox.drained(SOON).await;
+    eventually(SOON, "nothing names it any more", async || {
+        let (_, status, _) = ran(command(), "status").await;
+        let (_, list, _) = ran(command(), "failed list").await;
+        let ready = asked(port, "/health/ready").await.0 == 200;
+        ready && status.contains("destination out 0") && list.trim() == "no row is set aside"
+    })
+    .await;
 }
 
 /// A secret that a receiver sends back is in no row, no line of the log, no metric and no command's answer.

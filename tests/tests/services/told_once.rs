@@ -1,7 +1,7 @@
 //! An outage is told once per cause, now and then while it lasts, and once when it is over: the logs of
 //! processes whose database or whose Kafka is away for a while.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tests::{
@@ -78,10 +78,9 @@ async fn told_once(running: &Worker, before: usize, of: &str) -> Value {
     over[0].clone()
 }
 
-/// A number of a line; the relay writes all fields as texts.
+/// A number of a line.
 fn number(line: &Value, name: &str) -> u64 {
-    let text = line[name].as_str().and_then(|text| text.parse().ok());
-    line[name].as_u64().or(text).unwrap_or_default()
+    line[name].as_u64().unwrap_or_default()
 }
 
 /// Events `from..=to` of four aggregates, one on each of four partitions.
@@ -167,6 +166,51 @@ async fn a_relay_tells_an_outage_of_kafka_once() {
 }
 
 /// A hundred partitions are no reason for a hundred lines.
+/// The last line of a relay about Kafka: its signal, and for how many seconds that lasted.
+fn last_of_kafka(running: &Worker) -> (String, u64) {
+    let kafka = ["broker_trouble", "kafka_outage", "unknown", "outage_over"];
+    let lines = lines(running);
+    let of_kafka = |line: &&Value| {
+        let signal = line["signal"].as_str().unwrap_or_default();
+        kafka.contains(&signal) && line["of"] != "listening_broken"
+    };
+    let last = lines.iter().rfind(of_kafka);
+    last.map_or_else(Default::default, |line| {
+        (line["signal"].as_str().unwrap_or_default().to_owned(), number(line, "seconds"))
+    })
+}
+
+/// Two outages with a good half minute between them: the last word of each is that it is over, though the relay has no port
+/// and nothing to send, and the second one is counted by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_outages_of_kafka_are_told_apart_and_each_as_over() {
+    let mut kafka = OwnKafka::start().await;
+    let topic = kafka.topic("apart", 1).await;
+    let outbox = Outbox::with(topic, Services::from_env().schema().await).await;
+    let running =
+        Worker::spawn(outbox.command(&RELAY).arg("run").env("OUTBOX_LOG__FORMAT", "json"));
+    outbox.append("a", 1, 1).await;
+    outbox.drained(SOON).await;
+    for outage in 2..=3 {
+        let began = Instant::now();
+        kafka.kill();
+        outbox.append("a", outage, outage).await;
+        eventually(SOON, "the outage is told", async || {
+            !["", "outage_over"].contains(&last_of_kafka(&running).0.as_str())
+        })
+        .await;
+        tokio::time::sleep(Duration::from_secs(8)).await;
+        kafka.start_again().await;
+        outbox.drained(Duration::from_mins(2)).await;
+        let lasted = began.elapsed().as_secs();
+        // What comes back within 30 s is told as over after as long.
+        tokio::time::sleep(Duration::from_secs(42)).await;
+        let (signal, seconds) = last_of_kafka(&running);
+        assert_eq!(signal, "outage_over", "the last word of outage {}", outage - 1);
+        assert!(seconds <= lasted + 3, "{seconds} s of an outage of {lasted} s");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_with_100_partitions_takes_a_handful_of_lines() {
     let stage = Stage::set("quiet", 100).await;

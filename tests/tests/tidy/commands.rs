@@ -7,12 +7,14 @@ use tests::Markdown;
 use super::{Tree, none, shows};
 
 /// Commands of cargo itself, and of what people install beside it.
-const OF_CARGO: [&str; 18] = [
+const OF_CARGO: [&str; 20] = [
     "add",
+    "binstall",
     "build",
     "check",
     "clippy",
     "cyclonedx",
+    "deb",
     "deny",
     "doc",
     "fmt",

@@ -1,20 +1,38 @@
 //! Dockerfile, compose file and unit name only what exists, run with few rights, and give a consumer the time to stop.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
-use inbox_consumer::config::Config;
+use inbox_consumer::config::{Config, Overrides};
 use tests::Executable;
 
 use super::{Tree, none, shows};
 use crate::programs::{RELAY, WORKER};
 
 const DOCKERFILE: &str = "Dockerfile";
+/// What the Dockerfile builds the programs with.
+const BUILD: &str = "deploy/image/build.sh";
 const COMPOSE: &str = "compose.yaml";
 const UNIT: &str = "deploy/inbox-consumer@.service";
 const ROLES: &str = "deploy/compose/roles.sql";
 const GRANTS: &str = "deploy/compose/grants.sql";
 const WORKSPACE: &str = "Cargo.toml";
 const UNIT_OF_THE_RELAY: &str = "deploy/outbox-relay@.service";
+const POD_OF_THE_CONSUMER: &str = "deploy/kubernetes/base/consumer.yaml";
+const POD_OF_THE_RELAY: &str = "deploy/kubernetes/base/relay.yaml";
+
+/// What sets variables of the two programs.
+const DEPLOYED: [&str; 10] = [
+    UNIT,
+    UNIT_OF_THE_RELAY,
+    COMPOSE,
+    DOCKERFILE,
+    "deploy/image/health.sh",
+    POD_OF_THE_CONSUMER,
+    POD_OF_THE_RELAY,
+    "deploy/kubernetes/static-membership/kustomization.yaml",
+    "docs/deploying.md",
+    "docs/tutorial.md",
+];
 
 /// What stopping takes beside the two deadlines: watermarks, commits, the connection's end.
 const MARGIN: Duration = Duration::from_secs(10);
@@ -60,10 +78,10 @@ fn members_without_a_copy(tree: &Tree) -> Vec<String> {
     lost.map(|name| format!("{DOCKERFILE} does not copy the workspace's {name}")).collect()
 }
 
-/// Packages, features and programs that the Dockerfile builds.
+/// Packages, features and programs that the image has.
 fn builds_that_cannot_be(tree: &Tree) -> Vec<String> {
     let mut found = Vec::new();
-    let text = tree.text(DOCKERFILE).unwrap_or_default();
+    let text = tree.text(BUILD).unwrap_or_default();
     for command in text.split("cargo build").skip(1) {
         let line = command.split(['\n', '&']).next().unwrap_or_default();
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -78,12 +96,12 @@ fn builds_that_cannot_be(tree: &Tree) -> Vec<String> {
             .iter()
             .find(|(path, text)| path.strip_suffix("/Cargo.toml").is_some() && text.contains(&own));
         let Some((path, manifest)) = manifest else {
-            found.push(format!("{DOCKERFILE} builds {package}, which is no package"));
+            found.push(format!("{BUILD} builds {package}, which is no package"));
             continue;
         };
         for feature in behind("--features").unwrap_or_default().split(',') {
             if !manifest.contains(&format!("\n{feature} = [")) {
-                found.push(format!("{path} has no feature {feature}, which {DOCKERFILE} builds"));
+                found.push(format!("{path} has no feature {feature}, which {BUILD} builds"));
             }
         }
         let program = behind("--bin").unwrap_or_default();
@@ -92,7 +110,38 @@ fn builds_that_cannot_be(tree: &Tree) -> Vec<String> {
         let named = named.map(|bin| bin.contains(&format!("name = \"{program}\"")));
         let file = format!("{folder}src/bin/{program}.rs");
         if !named.into_iter().any(|is| is) && tree.text(&file).is_none() {
-            found.push(format!("{package} has no program {program}, which {DOCKERFILE} builds"));
+            found.push(format!("{package} has no program {program}, which {BUILD} builds"));
+        }
+    }
+    found
+}
+
+/// Debian packages are of the same build as the image, of which the documents tell; what else they hold exists.
+fn packages_that_differ(tree: &Tree) -> Vec<String> {
+    let mut found = Vec::new();
+    for folder in ["inbox-consumer", "outbox-relay"] {
+        let manifest = tree.text(&format!("{folder}/Cargo.toml")).unwrap_or_default();
+        let section = manifest.split_once("[package.metadata.deb]\n").map_or("", |(_, rest)| rest);
+        let section = section.split("\n\n").next().unwrap_or_default();
+        let features = section.lines().find_map(|line| line.strip_prefix("features = ["));
+        let features = features.unwrap_or_default().replace(['"', ']', ' '], "");
+        for file in [BUILD, "docs/deploying.md"] {
+            let is_built = format!("--features {features}");
+            let mut lines = tree.text(file).unwrap_or_default().lines();
+            if !lines.any(|line| line.contains(&is_built) && line.contains(folder)) {
+                found.push(format!("{file} does not build {folder} with {features}"));
+            }
+        }
+        for asset in section.lines().filter_map(|line| line.trim().strip_prefix("[\"")) {
+            let path = asset.split('"').next().unwrap_or_default();
+            let whole = match path.strip_prefix("../") {
+                Some(path) => path.to_owned(),
+                None => format!("{folder}/{path}"),
+            };
+            if !path.starts_with("target/") && tree.text(&whole).is_none() {
+                found
+                    .push(format!("the Debian package {folder} wants {whole}, which is not there"));
+            }
         }
     }
     found
@@ -105,6 +154,8 @@ fn stops_that_are_too_short(tree: &Tree, needed: Duration) -> Vec<String> {
         (UNIT, "TimeoutStopSec="),
         (UNIT_OF_THE_RELAY, "TimeoutStopSec="),
         (COMPOSE, "stop_grace_period: "),
+        (POD_OF_THE_CONSUMER, "terminationGracePeriodSeconds: "),
+        (POD_OF_THE_RELAY, "terminationGracePeriodSeconds: "),
     ] {
         let lines = tree.text(file).unwrap_or_default().lines().map(str::trim);
         let times: Vec<&str> = lines.filter_map(|line| line.strip_prefix(key)).collect();
@@ -133,7 +184,7 @@ fn variables_without_a_key(tree: &Tree) -> Vec<String> {
     for (prefix, keys) in
         [("INBOX_", inbox_consumer::config::KEYS), ("OUTBOX_", outbox_relay::config::KEYS)]
     {
-        for file in [UNIT, UNIT_OF_THE_RELAY, COMPOSE, "docs/deploying.md", "docs/tutorial.md"] {
+        for file in DEPLOYED {
             for (section, key) in variables(tree.text(file).unwrap_or_default(), prefix) {
                 let key = key.strip_suffix("_file").unwrap_or(&key);
                 if !keys.iter().any(|known| known.path == format!("{section}.{key}")) {
@@ -260,6 +311,18 @@ fn what_the_image_is_made_of_exists() {
     none(&files_that_are_not_there(&tree));
     none(&members_without_a_copy(&tree));
     none(&builds_that_cannot_be(&tree));
+    none(&packages_that_differ(&tree));
+}
+
+#[test]
+fn configurations_of_the_compose_file_can_be_read() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/compose");
+    for file in ["consumer.toml", "debezium/consumer.toml"] {
+        Config::load(Some(&root.join(file)), [], &Overrides::default()).unwrap();
+    }
+    let overrides = outbox_relay::config::Overrides::default();
+    let relay = root.join("relay.toml");
+    outbox_relay::config::Config::load(Some(&relay), [], &overrides).unwrap();
 }
 
 #[test]
@@ -274,10 +337,11 @@ fn deployments_set_keys_that_exist() {
 
 #[test]
 fn rules_about_deployment_see_what_breaks_them() {
-    let dockerfile = "COPY a a\nCOPY gone here/\nCOPY --from=build /x /y\n\
-        RUN cargo build --package a --features one,two --bin no \\\n && cargo build --package b\n";
+    let dockerfile = "COPY a a\nCOPY gone here/\nCOPY --from=build /x /y\n";
+    let build = "cargo build --package a --features one,two --bin no\ncargo build --package b\n";
     let tree = Tree::of(&[
         (DOCKERFILE, dockerfile),
+        (BUILD, build),
         ("Cargo.toml", "members = [\"a\", \"a/b\", \"z\", \"z/y\"]"),
         ("a/Cargo.toml", "name = \"a\"\n[features]\none = []\n"),
         (COMPOSE, "  - ./a/Cargo.toml:/x:ro\n  - ./lost.sql:/y\n  stop_grace_period: 10s\n"),
@@ -290,8 +354,34 @@ fn rules_about_deployment_see_what_breaks_them() {
     shows(&files_that_are_not_there(&tree), &["copies gone", "mounts lost.sql"]);
     shows(&members_without_a_copy(&tree), &["workspace's z", "workspace's z/y"]);
     shows(&builds_that_cannot_be(&tree), &["no feature two", "no program no", "builds b"]);
-    shows(&stops_that_are_too_short(&tree, Duration::from_secs(25)), &["compose.yaml", "relay"]);
+    shows(
+        &stops_that_are_too_short(&tree, Duration::from_secs(25)),
+        &["compose.yaml", "relay", "consumer.yaml does not say", "relay.yaml does not say"],
+    );
     shows(&variables_without_a_key(&tree), &["database.port"]);
+}
+
+#[test]
+fn rules_about_packages_see_what_breaks_them() {
+    let package = |assets: &str| {
+        format!(
+            "[package.metadata.deb]\nfeatures = [\"a\", \"b\"]\nassets = [\n    {assets}\n]\n\n[features]\n"
+        )
+    };
+    let build = "cargo build --package inbox-consumer --features a,b\ncargo build --package outbox-relay --features a\n";
+    let tree = Tree::of(&[
+        ("inbox-consumer/Cargo.toml", &package("[\"target/release/x\", \"usr/bin/\", \"755\"],")),
+        ("outbox-relay/Cargo.toml", &package("[\"../deploy/gone\", \"x/\", \"644\"],")),
+        (BUILD, build),
+        (
+            "docs/deploying.md",
+            "cargo install inbox-consumer --features a,b\n--path outbox-relay --features a,b",
+        ),
+    ]);
+    shows(
+        &packages_that_differ(&tree),
+        &["build.sh does not build outbox-relay with a,b", "wants deploy/gone"],
+    );
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod deployment;
 mod documents;
 mod files;
 mod imports;
+mod kubernetes;
 mod operations;
 mod rooms;
 mod rules;

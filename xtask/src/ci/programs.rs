@@ -57,7 +57,8 @@ mod tests {
     const NO_CHECKS: [&str; 8] =
         ["bench", "check", "keep", "nightly", "quickstart", "services", "test", "fuzz"];
     /// What a step of another name does.
-    const STEPS: [&str; 6] = ["api", "deny", "engine", "package", "settle", "site"];
+    const STEPS: [&str; 8] =
+        ["api", "deny", "dist", "engine", "manifests", "package", "settle", "site"];
     /// It runs each rule's tests at least twice, and is run for the rules that a change touches: `ablate --changed`.
     const BY_HAND: &str = "ablate";
 

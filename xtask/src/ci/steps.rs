@@ -7,7 +7,7 @@ use xtask::command::run;
 use xtask::failure::Outcome;
 
 use crate::folders::{cache, cargo};
-use crate::{api, engine, features, lint, package, site};
+use crate::{api, dist, engine, features, lint, manifests, package, site};
 
 use super::programs::run_short;
 use super::test_run::{TestRun, build, run_doc_tests, run_tests};
@@ -79,6 +79,12 @@ pub(super) const STEPS: &[Step] = &[
         "dependencies",
         "It depends on Cargo.lock and on advisories rather than on the code.",
         |_| crate::deny::check(),
+    ),
+    Step::nightly("image", "It builds both programs with the release profile.", |_| dist::build()),
+    Step::nightly(
+        "manifests",
+        "It needs Go and downloads the types of Kubernetes; a test reads them for every push.",
+        |_| manifests::check(),
     ),
     Step::nightly(
         "site",

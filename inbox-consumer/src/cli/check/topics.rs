@@ -6,6 +6,7 @@ use humantime::format_duration as duration;
 use inbox_kafka::internal::{LogFacts, TopicFacts};
 use inbox_store::internal::port::{Finding, PartitionRow};
 use outbox_core::{IdScope, ReadError, Reader};
+use service_kit::docs_url;
 
 use crate::config::{Config, Events, Unwanted};
 
@@ -173,8 +174,10 @@ pub(crate) fn standing(rows: &[PartitionRow]) -> Vec<Finding> {
     let told = rows.iter().filter(|row| !row.retired).filter_map(|row| {
         let why = row.standstill.as_ref()?;
         Some(doubt(format!(
-            "{}/{} stands still: {why}; what to do is in docs/operations.md, by that name",
-            row.topic, row.partition
+            "{}/{} stands still: {why}; see {}",
+            row.topic,
+            row.partition,
+            docs_url(&format!("operations#{}", why.split(':').next().unwrap_or_default()))
         )))
     });
     told.collect()
@@ -188,8 +191,9 @@ pub(crate) fn id_scope(rows: &[PartitionRow], wanted: IdScope) -> Option<Finding
     (!places.is_empty()).then(|| {
         fatal(format!(
             "the database holds ids of another scope than `events.id_scope` for {}: those would stand still as \
-             `id_scope`; set the key as it was, or change the inbox as docs/operations.md says",
-            places.join(", ")
+             `id_scope`; restore the setting, or change the inbox: {}",
+            places.join(", "),
+            docs_url("operations#id_scope")
         ))
     })
 }

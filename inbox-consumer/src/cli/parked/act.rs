@@ -69,7 +69,7 @@ pub(super) async fn act<DB: Operators>(
         return Ok(exit);
     }
     if filter.seq.is_none() && !plan.yes {
-        terminal.complain(question(plan.order.intent, &sum, &weights));
+        terminal.refuse(&question(plan.order.intent, &sum, &weights));
         return Ok(Exit::Refused);
     }
     let written = write::<DB>(conn, name, (&filter, &plan.order), terminal).await?;
@@ -172,12 +172,12 @@ fn question(intent: Intent, sum: &Weight, weights: &[Weight]) -> String {
     let events = counted(sum.free, "parked event");
     match intent {
         Intent::Release => format!(
-            "this would release {events}{}, in {partitions} partition{places}; nothing was changed: add \
+            "dry run: this would release {events}{}, in {partitions} partition{places}; nothing was changed: add \
              --yes to do it",
             behind(sum, " and", " behind")
         ),
         Intent::Discard => format!(
-            "this would discard {events} for good, in {partitions} partition{places}; nothing was \
+            "dry run: this would discard {events} for good, in {partitions} partition{places}; nothing was \
              changed: add --yes to do it"
         ),
     }

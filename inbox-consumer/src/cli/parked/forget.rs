@@ -58,8 +58,8 @@ pub(crate) async fn forget<DB: Operators>(
         }
     };
     if !forget.hand.yes {
-        terminal.complain(
-            "this erases for good what is kept of the aggregate, its parked events included; nothing was \
+        terminal.refuse(
+            "dry run: this erases for good what is kept of the aggregate, its parked events included; nothing was \
              changed: add --yes to do it",
         );
         return Exit::Refused;

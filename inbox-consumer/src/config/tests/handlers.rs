@@ -1,4 +1,4 @@
-//! `[[handlers]]`: tables of one section, in the file alone.
+//! `[[handlers]]`: tables of one section.
 
 use super::{super::*, MINIMAL, load, refusal};
 
@@ -65,13 +65,4 @@ fn what_is_wrong_with_a_handler_names_its_line() {
         refusal,
         "`handlers` in consumer.toml, line 1 is a list of tables: write [[handlers]] and its keys below"
     );
-}
-
-#[test]
-fn neither_environment_nor_flags_set_a_handler() {
-    let refusal =
-        refusal(MINIMAL, &[("INBOX_HANDLERS__SQL", "DELETE FROM a")], &[("handlers.mode", "run")]);
-    let expected = "`handlers.sql` in the environment variable INBOX_HANDLERS__SQL: [[handlers]] occurs any number of times, so it is set in the configuration file alone; write it there\n\
-        `handlers.mode` in --set: [[handlers]] occurs any number of times, so it is set in the configuration file alone; write it there";
-    assert_eq!(refusal, expected);
 }

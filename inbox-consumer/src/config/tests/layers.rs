@@ -127,11 +127,11 @@ fn a_wrong_type_names_key_source_and_what_was_expected() {
         ),
         (
             "[retry]\ndelay_min = 100",
-            "`retry.delay_min` in consumer.toml, line 10: expected a duration from 1ms to 1m, found `100`",
+            "`retry.delay_min` in consumer.toml, line 10: expected a duration from 1ms to 1m, found `100`; add a unit, such as \"10s\"",
         ),
         (
             "[retry]\ndelay_min = \"100\"",
-            "`retry.delay_min` in consumer.toml, line 10: expected a duration from 1ms to 1m, found \"100\"",
+            "`retry.delay_min` in consumer.toml, line 10: expected a duration from 1ms to 1m, found \"100\"; add a unit, such as \"10s\"",
         ),
         (
             "[batch]\nbytes_max = \"4 apples\"",
@@ -180,4 +180,108 @@ fn a_file_that_is_not_there_says_how_to_name_another() {
     let error = Config::load(Some(missing), [], &Overrides::new()).unwrap_err().to_string();
     assert!(error.starts_with("cannot read the configuration file nowhere.toml: "), "{error}");
     assert!(error.ends_with("name another with --config or INBOX_CONFIG"), "{error}");
+}
+
+#[test]
+fn a_variable_with_one_underscore_is_named_with_the_right_one() {
+    let cases = [
+        ("INBOX_DATABASE_URL", "INBOX_DATABASE__URL"),
+        ("INBOX_DATABASE_URL_FILE", "INBOX_DATABASE__URL_FILE"),
+        ("INBOX_KAFKA_BOOTSTRAP", "INBOX_KAFKA__BOOTSTRAP"),
+        ("INBOX_KAFKA_BOTSTRAP", "INBOX_KAFKA__BOOTSTRAP"),
+        ("INBOX_EVENTS_RULES_TYPE", "INBOX_EVENTS__RULES__TYPE"),
+        ("INBOX_BOOTSTRAP", "INBOX_KAFKA__BOOTSTRAP"),
+    ];
+    for (wrong, right) in cases {
+        let expected = format!(
+            "unknown environment variable {wrong}; did you mean {right}? Two underscores separate section and key"
+        );
+        assert_eq!(refusal(MINIMAL, &[(wrong, "x")], &[]), expected);
+    }
+    let expected = "unknown environment variable INBOX_DATABASE_PASSPHRASE; variables of [database] are called \
+                    INBOX_DATABASE__KEY, with two underscores between section and key; unset it, or see ";
+    let expected = format!("{expected}{}", service_kit::docs_url("configuration"));
+    assert_eq!(refusal(MINIMAL, &[("INBOX_DATABASE_PASSPHRASE", "x")], &[]), expected);
+}
+
+/// A service that is called `inbox` or `inbox-kafka` has Kubernetes set these; tools have names of their own.
+#[test]
+fn variables_that_are_not_of_this_program_are_ignored() {
+    let env = [
+        "INBOX_PORT",
+        "INBOX_SERVICE_HOST",
+        "INBOX_PORT_9464_TCP_ADDR",
+        "INBOX_KAFKA_SERVICE_HOST",
+        "INBOX_KAFKA_PORT",
+        "INBOX_KAFKA_PORT_9092_TCP",
+        "INBOX_DATABASE_SERVICE_PORT_POSTGRES",
+        "INBOX_TEST_KAFKA",
+        "INBOX_ROUNDS",
+        "INBOX_VERSIONS",
+        "OUTBOX_DATABASE_URL",
+    ];
+    load(MINIMAL, &env.map(|name| (name, "x")), &[]).unwrap();
+}
+
+#[test]
+fn tables_of_a_list_are_set_in_the_environment() {
+    let env = [
+        ("INBOX_HANDLERS__0__EVENT_TYPE", "OrderPaid"),
+        ("INBOX_HANDLERS__0__MODE", "run"),
+        ("INBOX_HANDLERS__0__COLUMNS__AMOUNT", "int8"),
+        ("INBOX_HANDLERS__0__SQL", "DELETE FROM x"),
+        ("INBOX_EVENTS__TOPICS__0__TOPIC", "orders"),
+        ("INBOX_EVENTS__TOPICS__0__FORMAT", "custom"),
+        ("INBOX_EVENTS__TOPICS__0__RULES__ID", "header:id"),
+        ("INBOX_EVENTS__TOPICS__0__RULES__TYPE", "header:type"),
+    ];
+    let config = load(MINIMAL, &env, &[("handlers.1.event_type", "b"), ("handlers.1.sql", "y")]);
+    let config = config.unwrap();
+    let [first, second] = &config.handlers[..] else { panic!("{:?}", config.handlers) };
+    assert_eq!((first.event_type.as_str(), first.mode), ("OrderPaid", DeclaredMode::Run));
+    assert_eq!(first.columns["amount"], "int8");
+    assert_eq!(second.sql, "y");
+    let [topic] = &config.events.topics.0[..] else { panic!("{:?}", config.events.topics) };
+    assert_eq!((topic.topic.as_str(), topic.format), ("orders", Format::Custom));
+
+    let text = format!("{MINIMAL}[[handlers]]\nevent_type = \"a\"\nsql = \"x\"\n");
+    let config = load(&text, &[("INBOX_HANDLERS__0__SQL", "y")], &[]).unwrap();
+    assert_eq!((config.handlers.len(), config.handlers[0].sql.as_str()), (1, "y"));
+}
+
+#[test]
+fn a_table_of_a_list_that_cannot_be_is_named() {
+    let cases = [
+        (
+            ("INBOX_HANDLERS__1__SQL", "x"),
+            "`handlers.1.sql` in the environment variable INBOX_HANDLERS__1__SQL: `handlers` has 0 tables before it; \
+             number them without gaps, the next one is `handlers.0`",
+        ),
+        (
+            ("INBOX_HANDLERS__SQL", "x"),
+            "`handlers.sql` in the environment variable INBOX_HANDLERS__SQL: `handlers` is a list of tables; number \
+             them from 0, such as `handlers.0.KEY`",
+        ),
+        (
+            ("INBOX_HANDLERS__0__SQL", "x"),
+            "`event_type` is missing in the [[handlers]] of the environment variable INBOX_HANDLERS__0__SQL",
+        ),
+        (
+            ("INBOX_HANDLERS__0__SLQ", "x"),
+            "unknown key `handlers.slq` in the environment variable INBOX_HANDLERS__0__SLQ; did you mean `handlers.sql`?",
+        ),
+    ];
+    for (variable, expected) in cases {
+        assert_eq!(refusal(MINIMAL, &[variable], &[]), expected);
+    }
+}
+
+#[test]
+fn a_value_that_cannot_be_names_its_place() {
+    let text = MINIMAL.replace("\"billing\"", "\"bil ling\"");
+    let expected = "`consumer.name` (consumer.toml, line 3) is \"bil ling\"; use letters, digits, `.`, `_` and `-` only, \
+                    at most 120";
+    assert_eq!(refusal(&text, &[], &[]), expected);
+    let refused = refusal(MINIMAL, &[], &[("http.listen", "nowhere")]);
+    assert!(refused.starts_with("`http.listen` (--set) is \"nowhere\", which is not"), "{refused}");
 }

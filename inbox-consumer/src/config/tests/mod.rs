@@ -35,9 +35,9 @@ fn load(text: &str, env: &[(&str, &str)], flags: &[(&str, &str)]) -> Result<Conf
 /// The sentences of a refusal, with the folder taken out.
 fn refusal(text: &str, env: &[(&str, &str)], flags: &[(&str, &str)]) -> String {
     let text = load(text, env, flags).unwrap_err().to_string();
-    let words = text.split(' ').map(|word| match word.find("consumer.toml") {
-        Some(at) if word.starts_with('/') => &word[at..],
-        _ => word,
+    let words = text.split(' ').map(|word| match (word.find('/'), word.find("consumer.toml")) {
+        (Some(from), Some(to)) => [&word[..from], &word[to..]].concat(),
+        _ => word.to_owned(),
     });
     words.collect::<Vec<_>>().join(" ")
 }

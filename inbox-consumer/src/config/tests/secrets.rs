@@ -131,3 +131,37 @@ fn a_secret_file_that_others_may_read_is_doubted() {
     }
     assert_eq!(with(0o600), [""; 0]);
 }
+
+#[test]
+fn a_secret_and_its_file_in_one_layer_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("url");
+    std::fs::write(&path, "postgres://user@localhost/other").unwrap();
+    let name = path.to_str().unwrap();
+    let both = [
+        ("INBOX_DATABASE__URL", "postgres://user@localhost/billing"),
+        ("INBOX_DATABASE__URL_FILE", name),
+    ];
+    let expected = "`database.url` in the environment variable INBOX_DATABASE__URL and `database.url_file` in the \
+                    environment variable INBOX_DATABASE__URL_FILE are both set; remove one of them";
+    assert_eq!(refusal(MINIMAL, &both, &[]), expected);
+    // A later layer goes over an earlier one, whichever has the file.
+    let config = load(MINIMAL, &both[1..], &[]).unwrap();
+    assert!(config.database.url.expose().ends_with("/other"));
+    let text = format!("{MINIMAL}url_file = {name:?}\n");
+    assert!(refusal(&text, &[], &[]).ends_with("are both set; remove one of them"));
+    let text = text.replace("url = ", "# url = ");
+    let config = load(&text, &both[..1], &[]).unwrap();
+    assert!(config.database.url.expose().ends_with("/billing"));
+}
+
+#[test]
+fn a_password_of_its_own_is_told_where_it_belongs() {
+    for key in ["database.password", "database.password_file"] {
+        let expected = format!(
+            "unknown key `{key}` in --set; the password is part of `database.url`, which `database.url_file` reads \
+             from a file"
+        );
+        assert_eq!(refusal(MINIMAL, &[], &[(key, "x")]), expected);
+    }
+}

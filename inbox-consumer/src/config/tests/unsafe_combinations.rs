@@ -38,10 +38,11 @@ fn the_defaults_are_safe() {
 #[test]
 fn an_address_that_is_none_is_refused() {
     for wrong in ["", "9464", "localhost:9464", "0.0.0.0", "Off", "127.0.0.1:99999"] {
-        let start = format!("`http.listen` is {wrong:?}, which is no address; set an IP address");
+        let start =
+            format!("`http.listen` is {wrong:?}, which is not an address; set an IP address");
         one(fatal(|c| c.http.listen = wrong.into()), &start);
     }
-    for right in ["off", "0.0.0.0:9464", "[::1]:0"] {
+    for right in ["auto", "off", "0.0.0.0:9464", "[::1]:0"] {
         assert_eq!(fatal(|c| c.http.listen = right.into()), [""; 0], "{right}");
     }
 }
@@ -138,7 +139,7 @@ fn a_signed_request_is_known_for_as_long_as_it_can_be_sent_again() {
 
 #[test]
 fn names_that_kafka_or_sql_would_refuse_are_refused_first() {
-    one(fatal(|c| c.consumer.name = "a b".into()), "`consumer.name` may hold letters");
+    one(fatal(|c| c.consumer.name = "a b".into()), "`consumer.name` is \"a b\"; use letters");
     one(
         fatal(|c| c.kafka.topics = vec!["^orders.*".into()]),
         "`kafka.topics`: \"^orders.*\" is not the name of a topic",

@@ -22,6 +22,7 @@ impl<DB: Owners> Direct<DB> {
                 event_type,
                 event_id,
                 aggregate,
+                times: 1,
                 error: failure.error.clone(),
             }
             .emit();

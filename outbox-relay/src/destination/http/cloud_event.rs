@@ -32,6 +32,8 @@ struct CloudEvent<'e> {
     schemaversion: Option<String>,
     partitionkey: &'e str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    dedupkey: Option<&'e str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     correlationid: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     causationid: Option<String>,
@@ -48,7 +50,7 @@ struct CloudEvent<'e> {
 /// A payload that JSON holds without base64.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Inline<'e> {
+pub(super) enum Inline<'e> {
     Json(&'e RawValue),
     Text(&'e str),
 }
@@ -80,6 +82,7 @@ pub(super) fn document(
         aggregateversion: event.aggregate_version.map(|version| version.to_string()),
         schemaversion: event.schema_version.map(|version| version.to_string()),
         partitionkey: event.aggregate.aggregate_id(),
+        dedupkey: delivery.event.dedup_key(),
         correlationid: context.correlation_id.map(text),
         causationid: context.causation_id.map(text),
         traceparent: context.traceparent,
@@ -101,7 +104,7 @@ pub(super) fn time(event: &Envelope) -> Option<String> {
 }
 
 /// A payload that is what its type says: JSON, or text. Anything else goes in base64.
-fn inline<'e>(payload: &'e [u8], content_type: &str) -> Option<Inline<'e>> {
+pub(super) fn inline<'e>(payload: &'e [u8], content_type: &str) -> Option<Inline<'e>> {
     let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     if media == "application/json" || media == "text/json" || media.ends_with("+json") {
         return serde_json::from_slice(payload).ok().map(Inline::Json);

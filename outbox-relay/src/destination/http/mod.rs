@@ -11,6 +11,7 @@ mod cloud_event;
 mod content;
 mod echo;
 mod files;
+mod json_body;
 mod percent;
 mod request;
 mod settings;

@@ -32,11 +32,16 @@ pub(super) fn headers(
         headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
     }
     let mut put = |name: &'static str, value: &[u8]| {
+        let name = match settings.header_names.get(name) {
+            None => HeaderName::from_static(name),
+            Some(Some(other)) => other.clone(),
+            Some(None) => return,
+        };
         let encoded = percent::header(value);
         if let Some(value) =
             HeaderValue::from_str(&encoded).ok().filter(|_| encoded.len() <= VALUE_BYTES_MAX)
         {
-            headers.insert(HeaderName::from_static(name), value);
+            headers.insert(name, value);
         }
     };
     let id = delivery.event.id().to_string();
@@ -78,7 +83,7 @@ pub(super) fn headers(
 
 /// What the event itself says.
 fn event_headers(event: &OutboxEvent) -> impl Iterator<Item = (&'static str, String)> {
-    let event = event.envelope();
+    let (event, dedup_key) = (event.envelope(), event.dedup_key());
     let aggregate = &event.aggregate;
     [
         ("event-type", Some(event.event_type.to_string())),
@@ -88,6 +93,7 @@ fn event_headers(event: &OutboxEvent) -> impl Iterator<Item = (&'static str, Str
         ("schema-version", event.schema_version.map(|version| version.to_string())),
         ("occurred-at", cloud_event::time(event)),
         ("event-tombstone", event.payload.is_none().then(|| "true".to_owned())),
+        ("dedup-key", dedup_key.map(str::to_owned)),
     ]
     .into_iter()
     .filter_map(|(name, value)| Some((name, value?)))

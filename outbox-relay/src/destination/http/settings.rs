@@ -1,11 +1,11 @@
 //! What a webhook is told, read and checked; every value that cannot work, with what to do.
 
-use std::{path::PathBuf, time::Duration};
+use std::{collections::HashMap, path::PathBuf, time::Duration};
 
 use reqwest::header::{HeaderName, HeaderValue};
 use service_kit::{Problem, Section as _, doubt_of, is_name};
 
-use super::{address::Address, cloud_event, content::Role};
+use super::{address::Address, cloud_event, content::Role, json_body::JsonBody};
 use crate::config::{Webhook, WebhookBody};
 
 /// The longest name of a webhook.
@@ -22,6 +22,7 @@ const OWN_HEADERS: &[&str] = &[
     "content-length",
     "content-type",
     "correlation-id",
+    "dedup-key",
     "delivery-attempt",
     "event-tombstone",
     "event-topic",
@@ -45,12 +46,32 @@ const OWN_HEADERS: &[&str] = &[
     "webhook-timestamp",
 ];
 
+/// Those of them that a webhook may rename or leave out: no specification has their names.
+const RENAMED_HEADERS: &[&str] = &[
+    "aggregate-id",
+    "aggregate-type",
+    "aggregate-version",
+    "causation-id",
+    "correlation-id",
+    "dedup-key",
+    "delivery-attempt",
+    "event-tombstone",
+    "event-topic",
+    "event-type",
+    "idempotency-key",
+    "occurred-at",
+    "schema-version",
+];
+
 /// A webhook that can work, as far as can be seen without its files.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) name: String,
     pub(super) address: Address,
     pub(super) body: WebhookBody,
+    pub(super) json: JsonBody,
+    /// Other names of headers; `None`: not sent.
+    pub(super) header_names: HashMap<&'static str, Option<HeaderName>>,
     pub(super) source: String,
     pub(super) content_type: String,
     /// `Content-Type` of each call.
@@ -124,7 +145,15 @@ fn read(webhook: &Webhook, complaints: &mut Complaints<'_>) -> Option<Settings> 
         );
     }
     let content_header = complaints.take("webhooks.content_type", content_header(webhook));
+    let json = complaints.take("webhooks.body_fields", JsonBody::read(&webhook.body_fields));
+    if !webhook.body_fields.is_empty() && webhook.body != WebhookBody::Json {
+        complaints.fatal(
+            "webhooks.body_fields",
+            "is used only with `body = \"json\"`; set it, or remove the fields",
+        );
+    }
     let headers = fixed_headers(webhook, complaints);
+    let header_names = header_names(webhook, &headers, complaints);
     let files = files(webhook, complaints);
     let address = address(webhook, complaints)?;
     authentication(webhook, &address, complaints);
@@ -132,6 +161,8 @@ fn read(webhook: &Webhook, complaints: &mut Complaints<'_>) -> Option<Settings> 
         name: webhook.name.clone(),
         address,
         body: webhook.body,
+        json: json?,
+        header_names,
         source: webhook.source.clone(),
         content_type: webhook.content_type.clone(),
         content_header: content_header?,
@@ -196,6 +227,7 @@ fn content_header(webhook: &Webhook) -> Result<HeaderValue, String> {
     Ok(match webhook.body {
         WebhookBody::Payload => value,
         WebhookBody::CloudEvents => HeaderValue::from_static(cloud_event::CONTENT_TYPE),
+        WebhookBody::Json => HeaderValue::from_static("application/json"),
     })
 }
 
@@ -230,6 +262,55 @@ fn fixed_headers(
     };
     let lines = webhook.headers.iter().map(read);
     lines.filter_map(|line| complaints.take("webhooks.headers", line)).collect()
+}
+
+/// Headers that have other names, or are not sent.
+fn header_names(
+    webhook: &Webhook,
+    fixed: &[(HeaderName, HeaderValue)],
+    complaints: &mut Complaints<'_>,
+) -> HashMap<&'static str, Option<HeaderName>> {
+    let mut names: HashMap<&'static str, Option<HeaderName>> = HashMap::new();
+    for line in &webhook.header_names {
+        let Some((own, other)) = complaints.take("webhooks.header_names", renamed(line)) else {
+            continue;
+        };
+        let taken = other.as_ref().filter(|other| {
+            let by_file = webhook.header_files.iter().filter_map(|line| header(line).ok());
+            fixed.iter().any(|(name, _)| name == *other)
+                || by_file.into_iter().any(|(name, _)| name == **other)
+                || names.values().flatten().any(|name| name == *other)
+        });
+        if let Some(taken) = taken {
+            complaints.fatal(
+                "webhooks.header_names",
+                format!("names two headers `{taken}`; choose another name for one"),
+            );
+        } else if names.insert(own, other).is_some() {
+            complaints
+                .fatal("webhooks.header_names", format!("has two entries for `{own}`; remove one"));
+        }
+    }
+    names
+}
+
+/// A header that may be renamed, and its new name.
+fn renamed(line: &str) -> Result<(&'static str, Option<HeaderName>), String> {
+    let (own, other) = line
+        .split_once(':')
+        .ok_or("has an entry without a colon; write \"Event-Type: X-Event-Type\"")?;
+    let known = RENAMED_HEADERS.iter().find(|name| name.eq_ignore_ascii_case(own.trim()));
+    let own = known.ok_or_else(|| {
+        format!("has {:?}, which is none of {}", own.trim(), RENAMED_HEADERS.join(", "))
+    })?;
+    if other.trim().is_empty() {
+        return Ok((own, None));
+    }
+    let (other, _) = header(&format!("{}:", other.trim()))?;
+    if ["authorization", "cookie"].contains(&other.as_str()) {
+        return Err(format!("has `{other}`, which is for credentials; choose another name"));
+    }
+    Ok((own, Some(other)))
 }
 
 /// Every file, with what it is for.

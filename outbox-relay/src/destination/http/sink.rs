@@ -105,6 +105,10 @@ impl WebhookSink {
                 let Settings { source, content_type, .. } = &self.settings;
                 cloud_event::document(delivery, source, content_type).map(Bytes::from)
             }
+            WebhookBody::Json => {
+                let Settings { json, content_type, .. } = &self.settings;
+                json.document(delivery, content_type).map(Bytes::from)
+            }
         }
     }
 

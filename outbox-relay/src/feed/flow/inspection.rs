@@ -37,11 +37,17 @@ impl<DB: InspectionSql> Measurements for DB {
             (number("set_aside")?, number("retrying")?, number("delayed")?);
         let (topic, destination) = (number("without_topic")?, number("without_destination")?);
         let heads = set_aside + retrying + delayed + topic + destination;
-        let (oldest, lease): (Option<f64>, f64) = (row.read("oldest_waits")?, row.read("lease")?);
+        let lease: f64 = row.read("lease")?;
+        let age = |name| -> Result<Option<Duration>, sqlx::Error> {
+            let age: Option<f64> = row.read(name)?;
+            Ok(age.and_then(seconds))
+        };
+        let ages = [age("oldest_waits")?, age("retry_waits")?, age("named_waits")?];
         Ok(Reading {
             unsent: number("unsent")?,
             oldest: row.read("oldest")?,
-            oldest_waits: oldest.and_then(seconds),
+            oldest_waits: ages.into_iter().flatten().max(),
+            oldest_retry: age("failing_waits")?,
             newest: row.read("newest")?,
             set_aside,
             retrying,

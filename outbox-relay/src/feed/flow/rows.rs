@@ -21,6 +21,8 @@ struct Stored {
     occurred_at_ms: Column<Option<i64>>,
     schema_version: Column<Option<i32>>,
     topic: Column<Option<String>>,
+    /// What cannot be read, or is none, is not sent; the table's checks allow neither.
+    dedup_key: Option<String>,
     headers: Column<String>,
     payload: Column<Option<Vec<u8>>>,
 }
@@ -40,6 +42,7 @@ pub(crate) fn row(found: &impl Columns, waited: bool) -> Result<Row, sqlx::Error
         occurred_at_ms: found.read("occurred_at_ms"),
         schema_version: found.read("schema_version"),
         topic: found.read("topic"),
+        dedup_key: found.read("dedup_key").unwrap_or_default(),
         headers: found.read("headers"),
         payload: found.read("payload"),
     };
@@ -97,7 +100,9 @@ impl Stored {
         };
         let topic = self.topic.map_err(unread("topic"))?.map(Text::from);
         let headers = headers.map_err(|error| not(&format!("the column headers: {error}")))?;
-        OutboxEvent::restored(envelope, topic, headers).map_err(|error| not(&error))
+        let event = OutboxEvent::restored(envelope, topic, headers).map_err(|error| not(&error))?;
+        let keyed = self.dedup_key.and_then(|key| event.clone().with_dedup_key(key).ok());
+        Ok(keyed.unwrap_or(event))
     }
 }
 

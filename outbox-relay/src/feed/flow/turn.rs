@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::{Columns, Read as _, SqlClient, values};
 use crate::{
     feed::{duration, millis},
+    holder,
     port::{FeedError, HeldTurn, LeaseMark, Turn, TurnAnswer, TurnRequest, Turns},
 };
 
@@ -16,7 +17,7 @@ pub(crate) struct TurnTexts {
     pub(crate) take: &'static str,
     /// Who has it.
     pub(crate) holder: &'static str,
-    /// 1 fence, 2 token, 3 lease in milliseconds, 4 why it ships nothing.
+    /// 1 fence, 2 token, 3 lease in milliseconds, 4 its report.
     pub(crate) keep: &'static str,
     /// 1 fence, 2 token.
     pub(crate) give_up: &'static str,
@@ -55,9 +56,9 @@ impl<DB: TurnSql> Turns for DB {
         session: &mut DB::Session,
         turn: Turn,
         lease: Duration,
-        standstill: Option<&str>,
+        report: Option<&str>,
     ) -> Result<Option<Uuid>, FeedError> {
-        let values = values![turn.fence, turn.token, millis(lease), standstill];
+        let values = values![turn.fence, turn.token, millis(lease), report];
         let kept = DB::fetch_optional(session, DB::turns().keep, values).await?;
         Ok(kept.as_ref().map(DB::outbox_id).transpose()?)
     }
@@ -72,8 +73,10 @@ impl<DB: TurnSql> Turns for DB {
 fn held(row: &impl Columns) -> Result<HeldTurn, sqlx::Error> {
     let rest: Option<i64> = row.read("rest")?;
     let lease: Option<i64> = row.read("lease")?;
+    let holder: String = row.read("holder")?;
     Ok(HeldTurn {
-        holder: row.read("holder")?,
+        has_died: holder::has_died(&holder),
+        holder: holder::name(&holder),
         left: duration(rest.unwrap_or(0)),
         lease: lease.map(duration),
         mark: LeaseMark { fence: row.read("fence")?, until: row.read("until")? },

@@ -23,7 +23,7 @@ impl InspectionSql for Postgres {
     const READING: &'static str = "SELECT
     (SELECT count(*) FROM (SELECT seq FROM outbox_events WHERE sent_at IS NULL AND failed_at IS NULL
         ORDER BY seq LIMIT 20000) w) AS unsent,
-    o.seq AS oldest, o.waits AS oldest_waits,
+    o.seq AS oldest, o.waits AS oldest_waits, d.waits AS retry_waits, d.failing AS failing_waits, t.waits AS named_waits,
     (SELECT seq FROM outbox_events ORDER BY seq DESC LIMIT 1) AS newest,
     s.rows AS set_aside, d.rows - d.delayed AS retrying, d.delayed,
     t.rows - t.destinations AS without_topic, t.destinations AS without_destination,
@@ -34,13 +34,17 @@ impl InspectionSql for Postgres {
 FROM (SELECT count(*) AS rows FROM (SELECT seq FROM outbox_events
     WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND NOT held AND retry_at IS NULL AND waits_for IS NULL
     ORDER BY seq LIMIT 1000) a) s
-CROSS JOIN (SELECT count(*) AS rows, count(*) FILTER (WHERE deliver_after > now()) AS delayed
-    FROM (SELECT deliver_after FROM outbox_events
+CROSS JOIN (SELECT count(*) AS rows, count(*) FILTER (WHERE deliver_after > now()) AS delayed,
+        max(date_part('epoch', now()) - date_part('epoch', since)) FILTER (WHERE coalesce(deliver_after <= now(), true)) AS waits,
+        max(date_part('epoch', now()) - date_part('epoch', since)) FILTER (WHERE attempts > 0) AS failing
+    FROM (SELECT deliver_after, attempts, greatest(created_at, deliver_after) AS since FROM outbox_events
         WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND NOT held AND retry_at IS NOT NULL
         ORDER BY retry_at, seq LIMIT 1000) b) d
-CROSS JOIN (SELECT count(*) AS rows, count(*) FILTER (WHERE waits_for LIKE 'destination %') AS destinations
-    FROM (SELECT waits_for FROM outbox_events WHERE waits_for IS NOT NULL ORDER BY waits_for, seq LIMIT 1000) c) t
-LEFT JOIN (SELECT seq, date_part('epoch', now()) - date_part('epoch', created_at) AS waits FROM outbox_events
+CROSS JOIN (SELECT count(*) AS rows, count(*) FILTER (WHERE waits_for LIKE 'destination %') AS destinations,
+        max(date_part('epoch', now()) - date_part('epoch', since)) AS waits
+    FROM (SELECT waits_for, greatest(created_at, deliver_after) AS since FROM outbox_events WHERE waits_for IS NOT NULL ORDER BY waits_for, seq LIMIT 1000) c) t
+LEFT JOIN (SELECT seq, date_part('epoch', now()) - date_part('epoch', greatest(created_at, deliver_after)) AS waits
+    FROM outbox_events
     WHERE sent_at IS NULL AND failed_at IS NULL ORDER BY seq LIMIT 1) o ON true
 LEFT JOIN outbox_relays r ON true";
 

@@ -55,7 +55,7 @@ macro_rules! select {
     ($payload:literal) => {
         concat!(
             "SELECT seq, event_id, event_type, aggregate_type, aggregate_id, aggregate_version,
-    occurred_at_ms, schema_version, topic, headers, attempts, ",
+    occurred_at_ms, schema_version, topic, dedup_key, headers, attempts, ",
             millis_between!("created_at", "now()"),
             " AS age,
     CASE WHEN deliver_after > now() THEN ",

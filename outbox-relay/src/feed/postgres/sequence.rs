@@ -2,6 +2,7 @@
 
 use inbox_engine::internal::Rule;
 use outbox_core::internal::keeps_statements;
+use service_kit::docs_url;
 use sqlx::{AssertSqlSafe, PgConnection, Postgres};
 
 use crate::{
@@ -83,8 +84,9 @@ fn behind(next: i64, most: i64) -> Finding {
              sequences: new rows would be sent before older ones, or could not be appended. Nothing is \
              sent until it is mended. If no row was appended since, run, as the table's owner: SELECT \
              setval(pg_get_serial_sequence('outbox_events', 'seq'), (SELECT max(seq) FROM \
-             outbox_events)); if rows were, run the block under `sequence_behind` in docs/operations.md \
-             instead, which gives these rows new numbers, too"
+             outbox_events)); if rows were, run the block of {} \
+             instead, which gives these rows new numbers, too",
+            docs_url("operations#sequence_behind")
         ),
     }
 }

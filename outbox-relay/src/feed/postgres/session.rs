@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use inbox_engine::internal::Rule;
 use outbox_core::internal::keeps_statements;
-use service_kit::{DatabaseTls, PostgresAddress, tls_trouble};
+use service_kit::{DatabaseTls, PostgresAddress, login_advice, tls_trouble};
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, PgConnection, Postgres, Row as _,
     postgres::PgConnectOptions,
@@ -251,8 +251,8 @@ pub(super) fn explain(settings: &PgSettings, error: &sqlx::Error) -> OpenError {
     let said_text = said.message();
     match said.code().as_deref().unwrap_or_default() {
         "28P01" | "28000" => OpenError::Refused(format!(
-            "the database {address} does not let the user {user} in; correct the password or the user \
-             in its URL ({said_text})"
+            "the database {address} does not let the user {user} in; {} ({said_text})",
+            login_advice(said_text)
         )),
         "3D000" => OpenError::Refused(format!(
             "the database {address} does not exist; correct the URL or create it ({said_text})"

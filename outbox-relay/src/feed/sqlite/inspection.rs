@@ -16,7 +16,7 @@ impl InspectionSql for Sqlite {
     const READING: &'static str = "SELECT
     (SELECT count(*) FROM (SELECT seq FROM outbox_events INDEXED BY outbox_events_unsent
         WHERE sent_at IS NULL AND failed_at IS NULL ORDER BY seq LIMIT 20000)) AS unsent,
-    o.seq AS oldest, o.waits AS oldest_waits,
+    o.seq AS oldest, o.waits AS oldest_waits, d.waits AS retry_waits, d.failing AS failing_waits, t.waits AS named_waits,
     (SELECT seq FROM outbox_events ORDER BY seq DESC LIMIT 1) AS newest,
     s.rows AS set_aside, d.rows - d.delayed AS retrying, d.delayed,
     t.rows - t.destinations AS without_topic, t.destinations AS without_destination,
@@ -29,14 +29,20 @@ FROM (SELECT count(*) AS rows FROM (SELECT seq FROM outbox_events INDEXED BY out
     WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND held = 0 AND retry_at IS NULL AND waits_for IS NULL
     ORDER BY seq LIMIT 1000)) s
 CROSS JOIN (SELECT count(*) AS rows,
-        count(*) FILTER (WHERE deliver_after > CAST(unixepoch('subsec') * 1000 AS INTEGER)) AS delayed
-    FROM (SELECT deliver_after FROM outbox_events INDEXED BY outbox_events_retries
+        count(*) FILTER (WHERE deliver_after > CAST(unixepoch('subsec') * 1000 AS INTEGER)) AS delayed,
+        max(unixepoch('subsec') - since / 1000.0)
+            FILTER (WHERE coalesce(deliver_after <= CAST(unixepoch('subsec') * 1000 AS INTEGER), 1)) AS waits,
+        max(unixepoch('subsec') - since / 1000.0) FILTER (WHERE attempts > 0) AS failing
+    FROM (SELECT deliver_after, attempts, max(created_at, coalesce(deliver_after, created_at)) AS since
+        FROM outbox_events INDEXED BY outbox_events_retries
         WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND held = 0 AND retry_at IS NOT NULL
         ORDER BY retry_at, seq LIMIT 1000)) d
-CROSS JOIN (SELECT count(*) AS rows, count(*) FILTER (WHERE waits_for LIKE 'destination %') AS destinations
-    FROM (SELECT waits_for FROM outbox_events INDEXED BY outbox_events_waits
+CROSS JOIN (SELECT count(*) AS rows, count(*) FILTER (WHERE waits_for LIKE 'destination %') AS destinations,
+        max(unixepoch('subsec') - since / 1000.0) AS waits
+    FROM (SELECT waits_for, max(created_at, coalesce(deliver_after, created_at)) AS since
+        FROM outbox_events INDEXED BY outbox_events_waits
         WHERE waits_for IS NOT NULL ORDER BY waits_for, seq LIMIT 1000)) t
-LEFT JOIN (SELECT seq, unixepoch('subsec') - created_at / 1000.0 AS waits
+LEFT JOIN (SELECT seq, unixepoch('subsec') - max(created_at, coalesce(deliver_after, created_at)) / 1000.0 AS waits
     FROM outbox_events INDEXED BY outbox_events_unsent
     WHERE sent_at IS NULL AND failed_at IS NULL ORDER BY seq LIMIT 1) o
 LEFT JOIN outbox_relays r";
@@ -87,22 +93,27 @@ mod tests {
             &mut session,
             "INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id, created_at, sent_at, failed_at,
                 held, waits_for, retry_at, deliver_after)
-            SELECT randomblob(16), 'T', 'A', n, unixepoch() * 1000 - 60000, CASE WHEN n <= 10 THEN 1 END,
+            SELECT randomblob(16), 'T', 'A', n, unixepoch() * 1000 - CASE n WHEN 14 THEN 90000 WHEN 11 THEN 120000 ELSE 60000 END, CASE WHEN n <= 10 THEN 1 END,
                 CASE WHEN n BETWEEN 11 AND 20 THEN 1 END, n BETWEEN 17 AND 20,
                 CASE WHEN n BETWEEN 11 AND 12 THEN 'no-such' WHEN n = 13 THEN 'destination shop' END,
                 CASE WHEN n IN (14, 15, 17) THEN 9000000000000 END, CASE WHEN n = 15 THEN 9000000000000 END
             FROM (WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 25000) SELECT n FROM n);
+            UPDATE outbox_events SET attempts = 2 WHERE seq = 14;
             UPDATE outbox_relays SET owner = 'me', lease_until = unixepoch() * 1000 + 30000",
         )
         .await;
         let found = Sqlite::reading(&mut session).await.unwrap();
-        let Reading { oldest_waits, lease_left, .. } = found;
+        let Reading { oldest_waits, oldest_retry, lease_left, .. } = found;
         let between = |time: Duration, low, high| (low..=high).contains(&time.as_secs());
-        assert!(between(oldest_waits.unwrap(), 59, 70) && between(lease_left, 20, 30), "{found:?}");
+        assert!(between(lease_left, 20, 30), "{found:?}");
+        // Row 14 is in retry, row 11 waits for a topic; neither is sent.
+        assert!(between(oldest_retry.unwrap(), 89, 100), "{found:?}");
+        assert!(between(oldest_waits.unwrap(), 119, 130), "{found:?}");
         let wanted = Reading {
             unsent: 20_000,
             oldest: Some(21),
             oldest_waits,
+            oldest_retry,
             newest: Some(25_000),
             set_aside: 1,
             retrying: 1,

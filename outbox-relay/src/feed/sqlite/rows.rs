@@ -23,7 +23,7 @@ macro_rules! select {
     () => {
         concat!(
             "SELECT seq, event_id, event_type, aggregate_type, aggregate_id, aggregate_version,
-    occurred_at_ms, schema_version, topic, headers, CASE WHEN blocked THEN NULL ELSE payload END AS payload, blocked,
+    occurred_at_ms, schema_version, topic, dedup_key, headers, CASE WHEN blocked THEN NULL ELSE payload END AS payload, blocked,
     attempts, -",
             millis_until!("created_at"),
             " AS age, nullif(max(",

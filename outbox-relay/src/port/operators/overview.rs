@@ -1,6 +1,6 @@
 //! How the outbox stands, for people.
 
-use crate::port::{FeedError, Sessions};
+use crate::port::{FeedError, ReportedOutage, Sessions};
 
 /// How the outbox stands.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize)]
@@ -9,7 +9,7 @@ pub(crate) struct Overview {
     pub waiting: i64,
     /// Of those, the ones that wait behind a failed row of their aggregate.
     pub held: i64,
-    /// How long the oldest that is not held back has waited.
+    /// How long the oldest has waited that goes by itself and is not held back.
     pub oldest_seconds: Option<i64>,
     /// Rows that were set aside until a person decides.
     pub failed: i64,
@@ -25,8 +25,10 @@ pub(crate) struct Overview {
     pub waiting_for_destination: i64,
     /// The topics that are missing, the first ten.
     pub missing_topics: Vec<String>,
-    /// The destinations that are out, the first ten.
+    /// The destinations that these rows wait for, the first ten.
     pub destinations_out: Vec<String>,
+    /// The destinations that are down for the relay that has the turn, the first ten.
+    pub destination_outages: Vec<ReportedOutage>,
     /// Rows that are sent or discarded and not yet removed.
     pub sent: i64,
     /// Who has the turn.
@@ -47,4 +49,8 @@ pub(crate) trait Overviews: Sessions {
     fn overview(
         session: &mut Self::Session,
     ) -> impl Future<Output = Result<Overview, FeedError>> + Send;
+    /// The destinations that are down for the relay that has the turn.
+    fn destination_outages(
+        session: &mut Self::Session,
+    ) -> impl Future<Output = Result<Vec<ReportedOutage>, FeedError>> + Send;
 }

@@ -9,6 +9,7 @@ use std::{
 };
 
 use inbox_engine::internal::Rule;
+use service_kit::throttle::REPEAT_AFTER;
 
 use super::{AFTER_MAX, Item, RetryRules};
 use crate::destination::Outcome;
@@ -48,6 +49,8 @@ pub(super) struct Lane {
 struct Outage {
     since: Instant,
     why: String,
+    /// When it was last reported.
+    reported: Instant,
     tries: u32,
     probe_at: Instant,
     /// A probe is under way.
@@ -57,8 +60,8 @@ struct Outage {
 /// Something that should be told or counted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::pump) enum News {
-    /// A destination is out.
-    Out { sink: usize, destination: String, why: String },
+    /// A destination is down, since so long ago; reported again while it lasts.
+    Out { sink: usize, destination: String, why: String, after: Duration },
     /// It works again.
     Works { sink: usize, destination: String, after: Duration },
     /// An event was delivered, so long after it was appended.
@@ -67,8 +70,8 @@ pub(in crate::pump) enum News {
 
 /// What has changed about a lane.
 pub(super) enum Change {
-    /// It is out, and why.
-    Out(String),
+    /// It is down, why, and since how long ago.
+    Out(String, Duration),
     /// It works, so long after it went out.
     Works(Duration),
 }
@@ -181,15 +184,20 @@ impl Lane {
         };
         let after = after.map(|after| after.min(AFTER_MAX));
         if let Some(out) = &mut self.out {
+            let mut change = None;
             // What was sent before it was known is no probe; it tells nothing new.
             if std::mem::take(&mut out.probing) {
                 let delay = probe_delay(rules, out.tries);
                 out.tries = out.tries.saturating_add(1);
                 out.probe_at = now + after.map_or(delay, |after| after.max(delay));
+                if now >= out.reported + REPEAT_AFTER {
+                    out.reported = now;
+                    change = Some(Change::Out(error.clone(), now.duration_since(out.since)));
+                }
                 out.why = error;
                 self.blamed.insert(item.aggregate.clone());
             }
-            return Verdict::Out { items: vec![item], change: None };
+            return Verdict::Out { items: vec![item], change };
         }
         self.failed_at = Some(now);
         // What has failed while others failed, too, and fails once these do not, fails for itself.
@@ -203,12 +211,18 @@ impl Lane {
         }
         let delay = probe_delay(rules, 0);
         let probe_at = now + after.map_or(delay, |after| after.max(delay));
-        self.out =
-            Some(Outage { since: now, why: error.clone(), tries: 1, probe_at, probing: false });
+        self.out = Some(Outage {
+            since: now,
+            why: error.clone(),
+            reported: now,
+            tries: 1,
+            probe_at,
+            probing: false,
+        });
         self.blamed.extend(self.failed.drain());
         let mut items: Vec<Item> = self.suspects.drain(..).map(|(_, (item, ..))| item).collect();
         items.push(item);
-        Verdict::Out { items, change: Some(Change::Out(error)) }
+        Verdict::Out { items, change: Some(Change::Out(error, Duration::ZERO)) }
     }
 
     fn works(&mut self, item: Item, refused: Option<String>, now: Instant) -> Verdict {

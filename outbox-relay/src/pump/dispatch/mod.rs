@@ -369,7 +369,7 @@ impl Dispatch {
         let Some(change) = change else { return };
         let destination = self.name(&(sink, scope.to_owned()));
         self.news.push(match change {
-            Change::Out(why) => News::Out { sink, destination, why },
+            Change::Out(why, after) => News::Out { sink, destination, why, after },
             Change::Works(after) => News::Works { sink, destination, after },
         });
     }

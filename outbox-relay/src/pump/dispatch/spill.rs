@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Dispatch, Item, Lane, LaneKey, Queue, name, no_room};
+use crate::port::{DESTINATION, DestinationOutage};
 
 /// So many events of a lane that is out stay in memory, to probe with.
 pub(super) const PROBES: usize = 8;
@@ -236,11 +237,14 @@ impl Dispatch {
         why.into_iter().next().filter(|_| all)
     }
 
-    /// Since when a destination is out, or a part of it, and why.
-    pub(in crate::pump) fn outage(&self, sink: usize) -> Option<(Instant, String)> {
+    /// What of a destination is down.
+    pub(in crate::pump) fn outages(&self, sink: usize) -> Vec<DestinationOutage> {
         let lanes = self.lanes.iter().filter(|((of, _), _)| *of == sink);
-        let outages = lanes.filter_map(|(_, lane)| lane.outage());
-        let (since, why) = outages.min_by_key(|(since, _)| *since)?;
-        Some((since, why.to_owned()))
+        let outage = |(key, lane): (&LaneKey, &Lane)| {
+            let (since, why) = lane.outage()?;
+            let destination = self.name(key).trim_start_matches(DESTINATION).to_owned();
+            Some(DestinationOutage { destination, since, error: why.to_owned() })
+        };
+        lanes.filter_map(outage).collect()
     }
 }

@@ -161,7 +161,12 @@ fn what_befalls_three_aggregates_is_an_outage_and_spends_no_attempt() {
     let (first, _) = calls(&mut dispatch, now);
     conclude(&mut dispatch, first, &Outcome::retry("503"), now);
     assert!(dispatch.take_marks().is_empty());
-    let out = News::Out { sink: 0, destination: "destination shop".into(), why: "503".into() };
+    let out = News::Out {
+        sink: 0,
+        destination: "destination shop".into(),
+        why: "503".into(),
+        after: Duration::ZERO,
+    };
     assert_eq!(dispatch.take_news(), [out], "it is told once");
     assert!(dispatch.next_call(now).is_none());
     let mut probed = Vec::new();
@@ -234,6 +239,29 @@ fn what_waits_for_a_destination_makes_room_for_others() {
 }
 
 #[test]
+fn an_outage_is_reported_again_while_it_lasts() {
+    let (mut dispatch, now) = (dispatch(8, 1), Instant::now());
+    take_in(&mut dispatch, &[(1, "a")], now);
+    let probe = |dispatch: &mut Dispatch, error: &str, seconds| {
+        let at = now + Duration::from_secs(seconds);
+        let (call, _) = calls(dispatch, at);
+        conclude(dispatch, call, &Outcome::unavailable(error), at);
+        dispatch.take_news()
+    };
+    assert!(matches!(&probe(&mut dispatch, "refused", 0)[..], [News::Out { .. }]));
+    assert_eq!(probe(&mut dispatch, "refused", 29), [], "reported a moment ago");
+    let news = probe(&mut dispatch, "silent", 40);
+    let told = |why: &str, after| News::Out {
+        sink: 0,
+        destination: "destination shop".into(),
+        why: why.into(),
+        after: Duration::from_secs(after),
+    };
+    assert_eq!(news, [told("silent", 40)], "with the newest error");
+    assert_eq!(dispatch.outages(0)[0].error, "silent");
+}
+
+#[test]
 fn aggregates_that_always_fail_do_not_keep_a_destination_out() {
     let (mut dispatch, mut now) = (dispatch(8, 1), Instant::now());
     let conclude_all = |dispatch: &mut Dispatch, now: Instant| {
@@ -247,13 +275,13 @@ fn aggregates_that_always_fail_do_not_keep_a_destination_out() {
     };
     take_in(&mut dispatch, &[(1, "a"), (2, "b"), (3, "c")], now);
     conclude_all(&mut dispatch, now);
-    assert!(dispatch.outage(0).is_some());
+    assert_eq!(dispatch.outages(0).len(), 1);
     take_in(&mut dispatch, &[(4, "good")], now);
     now = dispatch.next_time(now).unwrap();
     assert_eq!(conclude_all(&mut dispatch, now), [4], "who has not failed probes first");
-    assert!(dispatch.outage(0).is_none());
+    assert!(dispatch.outages(0).is_empty());
     conclude_all(&mut dispatch, now);
-    assert!(dispatch.outage(0).is_none(), "they failed for themselves");
+    assert!(dispatch.outages(0).is_empty(), "they failed for themselves");
     dispatch.tick(now + Duration::from_secs(1));
     let concluded = dispatch.take_marks();
     assert_eq!((seqs(&concluded.sent), concluded.failed.len()), (vec![4], 3));

@@ -19,6 +19,10 @@ pub(crate) struct IntakeSpeedArgs {
     /// Events of a request.
     #[arg(long, default_value_t = 1)]
     per_request: usize,
+    /// Events a second that are sent, however fast they are answered; without it each connection sends its next
+    /// request as soon as the last one is answered.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    rate: Option<u32>,
     /// How our handler writes.
     #[arg(long, value_enum, default_value_t = Way::Awaited)]
     way: Way,
@@ -28,14 +32,17 @@ pub(crate) struct IntakeSpeedArgs {
 }
 
 pub(crate) async fn run(args: IntakeSpeedArgs) -> ExitCode {
-    let IntakeSpeedArgs { events, rounds, connections, per_request, way, commit_delay } = args;
+    let IntakeSpeedArgs { events, rounds, connections, per_request, rate, way, commit_delay } =
+        args;
     let commit_delay = Duration::from_millis(commit_delay.into());
-    let course = Course { events, rounds, connections, per_request, way, commit_delay };
+    let course = Course { events, rounds, connections, per_request, rate, way, commit_delay };
     let report = measure(course).await;
     println!("{course:?}");
     println!("events a second: {}; by hand {}", report.ours, report.by_hand);
     println!("pair by pair {} of it", report.ratio);
     let [ours, by_hand] = report.waits;
     println!("a request took: {ours}; by hand {by_hand}");
+    let [ours, by_hand] = report.used;
+    println!("processor time of an event: {ours}; by hand {by_hand}");
     ExitCode::SUCCESS
 }

@@ -19,15 +19,22 @@ use super::Course;
 const ACCOUNTS: usize = 10_000;
 
 /// The requests of each connection.
-pub(super) struct Load(Vec<Vec<Vec<u8>>>);
+pub(super) struct Load(Vec<Vec<Request>>);
+
+struct Request {
+    /// When it is to be sent, after the beginning; otherwise as soon as the one before is answered.
+    due: Option<Duration>,
+    bytes: Vec<u8>,
+}
 
 impl Load {
     pub(super) fn of(course: Course) -> Self {
-        let Course { events, connections, per_request, .. } = course;
-        let mut all = vec![Vec::new(); connections];
+        let Course { events, connections, per_request, rate, .. } = course;
+        let mut all: Vec<_> = (0..connections).map(|_| Vec::new()).collect();
         let numbers: Vec<usize> = (1..=events).collect();
         for (at, numbers) in numbers.chunks(per_request).enumerate() {
-            all[at % connections].push(request(numbers));
+            let due = rate.map(|rate| Duration::from_secs((at * per_request) as u64) / rate);
+            all[at % connections].push(Request { due, bytes: request(numbers) });
         }
         Self(all)
     }
@@ -43,7 +50,7 @@ impl Load {
         let begun = Instant::now();
         let mut sending = JoinSet::new();
         for (stream, requests) in streams {
-            sending.spawn(converse(stream, requests));
+            sending.spawn(converse(stream, requests, begun));
         }
         let mut waits = Vec::new();
         while let Some(sent) = sending.join_next().await {
@@ -73,12 +80,24 @@ fn request(numbers: &[usize]) -> Vec<u8> {
     .into_bytes()
 }
 
+/// When a request is sent. One that the answer before holds up counts from the time that it was due.
+async fn start(due: Option<Duration>, begun: Instant) -> Instant {
+    match due.map(|due| begun + due) {
+        Some(due) if due > Instant::now() => {
+            tokio::time::sleep_until(due.into()).await;
+            Instant::now()
+        }
+        Some(due) => due,
+        None => Instant::now(),
+    }
+}
+
 /// One request after the other; nothing but 200 is an answer. Answers how long each took.
-async fn converse(mut stream: TcpStream, requests: Vec<Vec<u8>>) -> Vec<Duration> {
+async fn converse(mut stream: TcpStream, requests: Vec<Request>, begun: Instant) -> Vec<Duration> {
     let (mut read, mut waits) = (Vec::new(), Vec::with_capacity(requests.len()));
     for request in requests {
-        let sent = Instant::now();
-        stream.write_all(&request).await.expect("the connection stays");
+        let sent = start(request.due, begun).await;
+        stream.write_all(&request.bytes).await.expect("the connection stays");
         read.clear();
         let (head, length) = loop {
             let count = stream.read_buf(&mut read).await.expect("the connection stays");

@@ -9,6 +9,7 @@ mod ours;
 use std::{fmt, time::Duration};
 
 use tokio::task::JoinSet;
+use xtask::usage;
 
 use crate::{Ratio, Schema, Services, Spread};
 use load::Load;
@@ -35,6 +36,8 @@ pub struct Course {
     pub connections: usize,
     /// Events of a request.
     pub per_request: usize,
+    /// Events a second that are sent; without it as many as are answered.
+    pub rate: Option<u32>,
     /// How our handler writes.
     pub way: Way,
     /// So long PostgreSQL holds up each COMMIT, as a slow disk does; 100 ms at most.
@@ -62,6 +65,44 @@ pub struct Report {
     pub ratio: Ratio,
     /// How long requests took, ours and theirs, all rounds together.
     pub waits: [Waits; 2],
+    /// Processor time of an event, ours and theirs, all rounds together.
+    pub used: [Used; 2],
+}
+
+/// Processor time of an event, in milliseconds.
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+pub struct Used {
+    /// PostgreSQL's.
+    pub database: f64,
+    /// That of this process: the receiver's and the sender's, of which the latter is the same for both receivers.
+    pub process: f64,
+}
+
+impl Used {
+    /// So far, of all events.
+    async fn so_far(schema: &Schema) -> Self {
+        let backend = schema.number("SELECT pg_backend_pid()::bigint").await;
+        let server = usage::parent(u32::try_from(backend).expect("the id of a process"));
+        let server = server.and_then(usage::family_cpu).expect("PostgreSQL runs on this machine");
+        let own = usage::own_cpu().expect("this process runs");
+        Self { database: server.as_secs_f64() * 1e3, process: own.as_secs_f64() * 1e3 }
+    }
+
+    fn add_since(&mut self, earlier: Self, later: Self) {
+        self.database += later.database - earlier.database;
+        self.process += later.process - earlier.process;
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a mean")]
+    fn of_each(self, events: usize) -> Self {
+        Self { database: self.database / events as f64, process: self.process / events as f64 }
+    }
+}
+
+impl fmt::Display for Used {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PostgreSQL {:.3} ms, receiver and sender {:.3} ms", self.database, self.process)
+    }
 }
 
 /// How long requests took.
@@ -95,10 +136,11 @@ impl fmt::Display for Waits {
 pub async fn measure(course: Course) -> Report {
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     let mut waits = [Vec::new(), Vec::new()];
+    let mut used = [Used::default(); 2];
     for round in 0..course.rounds {
         // Who begins takes turns, too.
         for turn in [round % 2 == 0, round % 2 == 1] {
-            let (rate, mut took) = one(course, turn).await;
+            let (rate, mut took) = one(course, turn, &mut used[usize::from(!turn)]).await;
             let rates = if turn { &mut ours } else { &mut theirs };
             rates.push(rate);
             waits[usize::from(!turn)].append(&mut took);
@@ -107,11 +149,12 @@ pub async fn measure(course: Course) -> Report {
     }
     let ratio = Ratio::of(&ours, &theirs).expect("a round at least");
     let waits = waits.map(Waits::of);
-    Report { ours: Spread::of(&ours), by_hand: Spread::of(&theirs), ratio, waits }
+    let used = used.map(|used| used.of_each(course.events * course.rounds));
+    Report { ours: Spread::of(&ours), by_hand: Spread::of(&theirs), ratio, waits, used }
 }
 
 /// One round of one receiver: events a second, and how long each request took.
-async fn one(course: Course, is_ours: bool) -> (f64, Vec<Duration>) {
+async fn one(course: Course, is_ours: bool, used: &mut Used) -> (f64, Vec<Duration>) {
     let schema = Services::from_env().schema().await;
     schema.run(TABLES).await;
     let load = Load::of(course);
@@ -121,7 +164,9 @@ async fn one(course: Course, is_ours: bool) -> (f64, Vec<Duration>) {
     } else {
         by_hand::serve(&course.url(&schema), course.connections, &mut served).await
     };
+    let earlier = Used::so_far(&schema).await;
     let (took, waits) = load.send(address).await;
+    used.add_since(earlier, Used::so_far(&schema).await);
     check(&schema, course.events).await;
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
     let rate = course.events as f64 / took.as_secs_f64();

@@ -2,10 +2,13 @@
 
 use crate::{
     feed::flow::{
-        Columns,
+        Columns, Read as _,
         topics::{TopicSql, topics_behind},
     },
-    port::{DESTINATION, FeedError, Overview, Overviews, is_destination},
+    holder,
+    port::{
+        DESTINATION, FeedError, Overview, Overviews, ReportedOutage, is_destination, read_report,
+    },
 };
 
 /// So many missing topics, and destinations that are out, are named in an overview.
@@ -15,6 +18,8 @@ const TOPICS_SHOWN: usize = 10;
 pub(crate) trait OverviewSql: TopicSql {
     /// Counts, the turn, why nothing is shipped.
     const OVERVIEW: &'static str;
+    /// What the relay that has the turn reports; nothing after its lease.
+    const REPORT: &'static str;
 }
 
 impl<DB: OverviewSql> Overviews for DB {
@@ -30,9 +35,20 @@ impl<DB: OverviewSql> Overviews for DB {
         found.missing_topics = topics;
         Ok(found)
     }
+
+    async fn destination_outages(
+        session: &mut DB::Session,
+    ) -> Result<Vec<ReportedOutage>, FeedError> {
+        let row = DB::fetch_optional(session, DB::REPORT, &[]).await?;
+        let report: Option<Option<String>> = row.map(|row| row.at(0)).transpose()?;
+        Ok(read_report(report.flatten()).1)
+    }
 }
 
 fn overview(row: &impl Columns) -> Result<Overview, sqlx::Error> {
+    let lease_left_seconds: Option<i64> = row.read("lease_left")?;
+    let owner: Option<String> = row.read("owner")?;
+    let (standstill, outages) = read_report(row.read("standstill")?);
     Ok(Overview {
         waiting: row.read("waiting")?,
         held: row.read("held")?,
@@ -45,11 +61,13 @@ fn overview(row: &impl Columns) -> Result<Overview, sqlx::Error> {
         waiting_for_destination: row.read("waiting_for_destination")?,
         missing_topics: Vec::new(),
         destinations_out: Vec::new(),
+        // What a relay reported that has died since is not known to last.
+        destination_outages: if lease_left_seconds > Some(0) { outages } else { Vec::new() },
         sent: row.read("sent")?,
-        holder: row.read("owner")?,
+        holder: owner.map(|owner| holder::name(&owner)),
         taken_seconds: row.read("taken")?,
-        lease_left_seconds: row.read("lease_left")?,
+        lease_left_seconds,
         fence: row.read("fence")?,
-        standstill: row.read("standstill")?,
+        standstill,
     })
 }

@@ -1,5 +1,6 @@
 //! Tables of other outboxes: Debezium reads none of SQLite, and whoever has one writes the trigger himself.
 
+use service_kit::docs_url;
 use sqlx::{Sqlite, SqliteConnection};
 
 use crate::port::{Adoption, Adoptions, FeedError, TableMapping};
@@ -9,11 +10,11 @@ impl Adoptions for Sqlite {
         _: &mut SqliteConnection,
         _: &TableMapping,
     ) -> Result<Result<Adoption, Vec<String>>, FeedError> {
-        Ok(Err(vec![
-            "tables of other outboxes are adopted on PostgreSQL alone; on SQLite write a trigger of your own that inserts into \
-             outbox_events (docs/outbox-table.md)"
-                .into(),
-        ]))
+        Ok(Err(vec![format!(
+            "tables of other outboxes can be adopted on PostgreSQL only; on SQLite write a trigger that inserts into \
+             outbox_events: {}",
+            docs_url("outbox-table")
+        )]))
     }
 
     async fn carry_out(_: &mut SqliteConnection, _: String) -> Result<Option<String>, FeedError> {

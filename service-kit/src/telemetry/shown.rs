@@ -1,11 +1,13 @@
-//! How the fields of signals are written into the log.
+//! How the fields of signals are written into the log: numbers as numbers, so that an index of both programs' lines has
+//! one type for each field.
 
 use tracing::{Value, field::display};
 
 use outbox_core::TopicPartition;
 
 /// How a field is written into a log event.
-pub(super) trait Shown {
+pub trait Shown {
+    /// The value of the field.
     fn shown(&self) -> impl Value;
 }
 
@@ -17,7 +19,19 @@ macro_rules! shown_as_they_are {
     } )+ };
 }
 
-shown_as_they_are!(usize, u64, i64, &'static str, Option<i64>, Option<u32>);
+shown_as_they_are!(
+    usize,
+    u32,
+    u64,
+    i32,
+    i64,
+    bool,
+    &'static str,
+    Option<i32>,
+    Option<i64>,
+    Option<u32>,
+    Option<u64>
+);
 
 impl Shown for String {
     fn shown(&self) -> impl Value {

@@ -1,9 +1,9 @@
-//! What the system knows of processes: processor time and memory, from /proc.
+//! What the system knows of processes: processor time and memory, from `/proc` of Linux.
 
 use std::fs;
 use std::time::Duration;
 
-use xtask::failure::{Explain as _, Outcome, failure};
+use crate::failure::{Explain as _, Outcome, failure};
 
 /// Ticks of a second in /proc/*/stat: fixed on Linux, whatever the kernel's own clock.
 const TICKS: u64 = 100;
@@ -17,20 +17,26 @@ struct Used {
 }
 
 /// This process's processor time so far.
-pub(crate) fn own_cpu() -> Outcome<Duration> {
+///
+/// # Errors
+/// When `/proc` cannot be read.
+pub fn own_cpu() -> Outcome<Duration> {
     cpu(std::process::id())
 }
 
 /// A process's processor time so far.
-pub(crate) fn cpu(pid: u32) -> Outcome<Duration> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat"))
-        .explain(|| format!("cannot read the times of process {pid}"))?;
-    let used = parsed(&text).map(|used| time(used.own));
-    used.map_or_else(|| failure("/proc/*/stat is odd"), Ok)
+///
+/// # Errors
+/// When there is no such process.
+pub fn cpu(pid: u32) -> Outcome<Duration> {
+    Ok(time(used(pid)?.own))
 }
 
 /// This process's largest resident memory so far, in bytes.
-pub(crate) fn own_peak_memory() -> Outcome<u64> {
+///
+/// # Errors
+/// When `/proc` cannot be read.
+pub fn own_peak_memory() -> Outcome<u64> {
     let text = fs::read_to_string("/proc/self/status")
         .explain(|| "cannot read this process's memory".to_owned())?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -39,7 +45,10 @@ pub(crate) fn own_peak_memory() -> Outcome<u64> {
 }
 
 /// Processor time of a server and all its children, those that have ended included.
-pub(crate) fn family_cpu(server: u32) -> Outcome<Duration> {
+///
+/// # Errors
+/// When `/proc` cannot be read.
+pub fn family_cpu(server: u32) -> Outcome<Duration> {
     let entries = fs::read_dir("/proc").explain(|| "cannot list processes".to_owned())?;
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     // One that ends meanwhile has its time in its parent's.
@@ -53,10 +62,25 @@ pub(crate) fn family_cpu(server: u32) -> Outcome<Duration> {
     Ok(time(used.sum()))
 }
 
+/// The process that started another.
+///
+/// # Errors
+/// When there is no such process.
+pub fn parent(pid: u32) -> Outcome<u32> {
+    Ok(used(pid)?.parent)
+}
+
 /// The load of the machine over the last minute.
-pub(crate) fn load() -> String {
+#[must_use]
+pub fn load() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().unwrap_or("unknown").to_owned()
+}
+
+fn used(pid: u32) -> Outcome<Used> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat"))
+        .explain(|| format!("cannot read the times of process {pid}"))?;
+    parsed(&text).map_or_else(|| failure("/proc/*/stat is odd"), Ok)
 }
 
 fn time(ticks: u64) -> Duration {
