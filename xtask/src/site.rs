@@ -1,4 +1,4 @@
-//! `cargo xtask site`: the documentation as a site, built by mdBook, with every link of its pages checked.
+//! `cargo xtask site`: the documentation as a site, built by mdBook, with every link of its pages checked, and its search.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,6 +11,7 @@ use xtask::failure::{Explain, Outcome, failure};
 use crate::folders::{cache, workspace};
 use crate::tools::MDBOOK;
 
+mod search;
 #[cfg(test)]
 mod tests;
 
@@ -36,7 +37,7 @@ pub(crate) fn build() -> Outcome {
         return failure(format!("links of the site that lead nowhere:\n{}", dead.join("\n")));
     }
     println!("the site is in {}", site.display());
-    Ok(())
+    search::check(&site)
 }
 
 /// Copies the chapters and what they link to, laid out as in the repository, so that links between them stay right.

@@ -14,6 +14,7 @@ use crate::folders::strict;
 /// Something that a command needs from the system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Need {
+    Chromium,
     CompilerCpp,
     Make,
     Perl,
@@ -39,6 +40,7 @@ pub(crate) const SERVICES: &[Need] = &[Need::Java, Need::Maven, Need::PgBouncer,
 impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Chromium => "Chromium",
             Self::CompilerCpp => "a C++ compiler",
             Self::Make => "make",
             Self::Perl => "perl",
@@ -56,6 +58,7 @@ impl fmt::Display for Need {
 impl Need {
     fn met(self) -> bool {
         match self {
+            Self::Chromium => browser().is_some(),
             Self::CompilerCpp => env::var_os("CXX").is_some() || any(&["c++", "g++", "clang++"]),
             Self::Make => any(&["make", "gmake"]),
             Self::Perl => any(&["perl"]),
@@ -74,6 +77,7 @@ impl Need {
     /// The package for apt.
     fn apt(self) -> &'static str {
         match self {
+            Self::Chromium => "chromium",
             Self::CompilerCpp => "g++",
             Self::Make => "make",
             Self::Perl => "perl",
@@ -121,6 +125,11 @@ pub(crate) fn ensure(needs: &[Need]) -> Outcome {
     }
     let absent = missing(needs);
     if absent.is_empty() { Ok(()) } else { Err(advice(&absent)) }
+}
+
+/// The browser that the site's pages are tried in.
+pub(crate) fn browser() -> Option<PathBuf> {
+    ["chromium", "chromium-browser", "google-chrome"].into_iter().find_map(find)
 }
 
 fn missing(needs: &[Need]) -> Vec<Need> {

@@ -25,3 +25,11 @@ fn a_dead_link_of_a_built_page_is_found() {
     let expected = ["docs/a.html links to b.html#gone", "docs/a.html links to c.png"];
     assert_eq!(dead_links(&files), expected);
 }
+
+#[test]
+fn the_pages_of_results_are_read_in_their_order() {
+    let page = "<a href=\"menu.html\"></a><ul id=\"mdbook-searchresults\"><li><a href=\"docs/b.html?highlight=x#y\">B</a>\
+        </li><li><a href=\"a.html\">A</a></li></ul>";
+    assert_eq!(search::pages(page), ["docs/b.html", "a.html"]);
+    assert_eq!(search::pages("<ul id=\"mdbook-searchresults\"></ul>"), Vec::<String>::new());
+}
