@@ -37,6 +37,7 @@ mod intake_crashed;
 mod intake_hostile;
 mod intake_killed;
 mod intake_parked;
+mod kafka_to_http;
 mod lanes_changed;
 mod log_cut;
 mod log_records;
