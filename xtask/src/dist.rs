@@ -9,6 +9,7 @@ use xtask::failure::{Explain, Outcome, failure};
 
 use crate::folders::{cache, forget_package, workspace};
 use crate::toolchain;
+use crate::tools::DEB;
 
 /// What builds them, here and in the Dockerfile. From the workspace's root.
 const SCRIPT: &str = "deploy/image/build.sh";
@@ -59,8 +60,16 @@ const PROGRAMS: [Program; 2] = [
     },
 ];
 
+/// What else is built.
+#[derive(clap::Args, Clone, Copy, Default, Debug)]
+pub(crate) struct Choice {
+    /// Debian packages, too; cargo-deb is compiled first where it is missing
+    #[arg(long)]
+    deb: bool,
+}
+
 /// Builds both, tries them, and packs each.
-pub(crate) fn build() -> Outcome {
+pub(crate) fn build(choice: Choice) -> Outcome {
     toolchain::ensure(toolchain::BUILD)?;
     toolchain::ensure(toolchain::TLS)?;
     let folder = cache()?.join("dist");
@@ -70,9 +79,13 @@ pub(crate) fn build() -> Outcome {
     run(&mut script)?;
     for program in &PROGRAMS {
         program.try_out(&folder)?;
+        program.write_pages(&folder)?;
         let archive = program.pack(&folder)?;
         let size = fs::metadata(&archive).map_or(0, |file| file.len()) >> 10;
         println!("{} ({size} KiB)", archive.display());
+        if choice.deb {
+            program.package(&folder)?;
+        }
     }
     Ok(())
 }
@@ -104,6 +117,34 @@ impl Program {
                 told(output.status, &output.stderr)
             ));
         }
+        Ok(())
+    }
+
+    /// Its manual pages, which the Debian package installs.
+    fn write_pages(&self, folder: &Path) -> Outcome {
+        let pages = folder.join("man");
+        fs::create_dir_all(&pages).explain(|| format!("cannot create {}", pages.display()))?;
+        capture(Command::new(folder.join(self.name)).arg("man").arg(&pages)).map(drop)
+    }
+
+    /// The package for Debian, as `[package.metadata.deb]` of the crate says; dpkg has to be able to read it.
+    fn package(&self, folder: &Path) -> Outcome {
+        let file = folder.join(format!("{}.deb", self.name));
+        let mut deb = Command::new(DEB.find_or_install()?);
+        deb.args(["--no-build", "--no-strip", "--package", self.package, "--output"]).arg(&file);
+        run(deb.current_dir(workspace()))?;
+        let listed = capture(Command::new("dpkg-deb").arg("--contents").arg(&file))?;
+        let name = self.name;
+        for path in [
+            format!("/usr/bin/{name}"),
+            format!("/usr/share/man/man1/{name}.1"),
+            format!("/usr/lib/systemd/system/{name}@.service"),
+        ] {
+            if !listed.contains(&path) {
+                return failure(format!("{} lacks {path}:\n{listed}", file.display()));
+            }
+        }
+        println!("{}", file.display());
         Ok(())
     }
 

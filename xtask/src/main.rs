@@ -73,7 +73,7 @@ enum Verb {
     /// Licences, bans and sources of what is linked, by cargo-deny, and advisories where their database can be had.
     Deny,
     /// Builds the programs as the image has them, stripped, tries them, and packs an archive of each for a release.
-    Dist,
+    Dist(dist::Choice),
     /// Faults against a consumer with its default configuration: how long until each is reported; `--help` lists the
     /// options.
     #[command(disable_help_flag = true)]
@@ -199,7 +199,7 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Api { accept } => api::run(accept)?,
         Verb::Engine => engine::measure()?,
         Verb::Deny => deny::check()?,
-        Verb::Dist => dist::build()?,
+        Verb::Dist(choice) => dist::build(choice)?,
         Verb::Manifests => manifests::check()?,
         Verb::Package => package::compile()?,
         Verb::Site => site::build()?,

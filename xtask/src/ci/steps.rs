@@ -80,7 +80,9 @@ pub(super) const STEPS: &[Step] = &[
         "It depends on Cargo.lock and on advisories rather than on the code.",
         |_| crate::deny::check(),
     ),
-    Step::nightly("image", "It builds both programs with the release profile.", |_| dist::build()),
+    Step::nightly("image", "It builds both programs with the release profile.", |_| {
+        dist::build(dist::Choice::default())
+    }),
     Step::nightly(
         "manifests",
         "It needs Go and downloads the types of Kubernetes; a test reads them for every push.",
