@@ -113,6 +113,7 @@ async fn a_destination_that_fails_is_shown_while_it_fails() {
         ("status", "destination out shop (http://"),
         ("status --json", "\"destination\": \"shop (http://"),
         ("failed list", "destination shop (http://"),
+        ("failed list --json", "\"destination\": \"shop (http://"),
         ("check", "destination shop (http://"),
     ] {
         let what = format!("`{args}` names it");
