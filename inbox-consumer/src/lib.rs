@@ -51,7 +51,7 @@
 //! # -> Result<(), Box<dyn std::error::Error>> {
 //! use inbox_consumer::{Consumer, config::Config};
 //!
-//! let config = Config::new("billing", "localhost:9092", ["orders"], "postgres://localhost/billing");
+//! let config = Config::new("billing", "localhost:9092", ["orders"], "postgres://app@localhost/billing");
 //! let ended = Consumer::builder(config, routes).build().await?.run(shutdown).await;
 //! println!("{ended}");
 //! # Ok(())

@@ -4,12 +4,9 @@
 //! in which processes can see each other (the user), `start` for when the process was started. Where the system does not
 //! report these it is `host/pid`, and nobody is recognized.
 
-use std::{
-    fs,
-    hash::{DefaultHasher, Hash as _, Hasher as _},
-    io::ErrorKind,
-    os::unix::fs::MetadataExt as _,
-};
+use std::{fs, io::ErrorKind, os::unix::fs::MetadataExt as _, path::Path};
+
+use xxhash_rust::xxh3::xxh3_64;
 
 /// A process, as far as another one on its machine can tell it apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,9 +59,13 @@ fn place() -> Option<u64> {
     // Start times are shifted in another one; old systems have none.
     let times = fs::read_link("/proc/self/ns/time").ok();
     let user = fs::metadata("/proc/self").ok()?.uid();
-    let mut hasher = DefaultHasher::new();
-    (boot.trim(), processes, times, user).hash(&mut hasher);
-    Some(hasher.finish())
+    Some(place_of(boot.trim(), &processes, times.as_deref(), user))
+}
+
+/// The same number in every build: the next one reads what this one has written.
+fn place_of(boot: &str, processes: &Path, times: Option<&Path>, user: u32) -> u64 {
+    let times = times.unwrap_or(Path::new("")).display();
+    xxh3_64(format!("{boot} {} {times} {user}", processes.display()).as_bytes())
 }
 
 /// When a process was started, in ticks since the boot; `None` when there is no such process.
@@ -90,6 +91,15 @@ mod tests {
     fn holder(pid: u32) -> String {
         let start = started(pid).unwrap().unwrap();
         format!("vm@{:016x}.{start}/{pid}", place().unwrap())
+    }
+
+    #[test]
+    fn a_place_is_the_same_number_in_every_build() {
+        let [processes, times] = ["pid:[4026531836]", "time:[4026531834]"].map(Path::new);
+        let place = |times, user| place_of("a1b2", processes, times, user);
+        assert_eq!(place(Some(times), 1000), 0xffe9_2b0c_98bc_c922);
+        assert_ne!(place(Some(times), 1001), place(Some(times), 1000));
+        assert_ne!(place(None, 1000), place(Some(times), 1000));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! `check`: what keeps a consumer from starting, and what is doubtful.
 
 mod decoded;
-mod report;
 mod sample;
 #[cfg(test)]
 mod tests;
@@ -14,7 +13,10 @@ use inbox_kafka::internal::{TopicFacts, missing};
 use inbox_runtime::internal::CONTROL_SESSIONS;
 use inbox_store::internal::port::{Finding, Needs, Operators, PartitionRow, Placement, Store};
 use outbox_core::Reader;
-use report::Report;
+use service_kit::{
+    cli::{CheckDocument, CheckReport},
+    printed,
+};
 
 use super::{Exit, Terminal, session::describe_error};
 use crate::{
@@ -43,6 +45,15 @@ pub(super) struct Show {
     pub(super) sample: Option<usize>,
 }
 
+/// The report, with the records that were asked for.
+#[derive(serde::Serialize)]
+struct CheckWithSample<'r> {
+    #[serde(flatten)]
+    findings: CheckDocument<'r>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sample: Option<&'r [sample::Sample]>,
+}
+
 /// Looks at everything without changing anything and without joining the group.
 pub(super) async fn check<DB: Store>(
     config: &Config,
@@ -50,44 +61,41 @@ pub(super) async fn check<DB: Store>(
     show: Show,
     terminal: &mut Terminal<'_>,
 ) -> Exit {
-    let mut report = Report::default();
+    let mut report = CheckReport::default();
     let problems = config.validate().into_iter();
-    report.add(
-        "configuration",
-        problems.map(|problem| Finding { fatal: problem.fatal, text: problem.text }),
-    );
+    report.add("configuration", problems.map(|problem| (problem.fatal, problem.text)));
     let codec = match payload_codec(config) {
         Ok(codec) => codec,
         Err(error) => {
-            report.add("codecs", [fatal(error.to_string())]);
+            add(&mut report, "codecs", [fatal(error.to_string())]);
             None
         }
     };
     let routes = match routes.declare(&declared(config), codec.as_ref()).freeze() {
         Ok(routes) => Some(routes),
         Err(text) => {
-            report.add("handlers", [fatal(text)]);
+            add(&mut report, "handlers", [fatal(text)]);
             None
         }
     };
     let reader = config.reader().ok();
     let Seen { database, handlers, notes, rows } = database::<DB>(config, routes.as_ref()).await;
-    report.add("database", database);
+    add(&mut report, "database", database);
     report.note("database", notes);
-    report.add("handlers", handlers);
+    add(&mut report, "handlers", handlers);
     if let Some(routes) = &routes {
         let CodecsStarted { refused, missing } = routes.start_codecs().await;
-        report.add("codecs", refused.into_iter().chain(missing).map(fatal));
+        add(&mut report, "codecs", refused.into_iter().chain(missing).map(fatal));
     }
-    report.add("database", topics::standing(&rows));
-    report.add("database", topics::id_scope(&rows, config.events.id_scope));
+    add(&mut report, "database", topics::standing(&rows));
+    add(&mut report, "database", topics::id_scope(&rows, config.events.id_scope));
     // An intake has lanes of its own, and no topic.
     let rows: Vec<PartitionRow> =
         rows.into_iter().filter(|row| row.topic != INTAKE_TOPIC).collect();
     if let Some(reader) = &reader {
         let rule =
             |topic: &str| Placement::of(reader.of_topic(topic).rules()).lane_rule().to_owned();
-        report.add("database", topics::lanes(&rows, config.lanes.count, &rule));
+        add(&mut report, "database", topics::lanes(&rows, config.lanes.count, &rule));
     }
     let handlers = reader.as_ref().zip(routes.as_ref());
     let facts = if config.reads_kafka() {
@@ -103,7 +111,10 @@ pub(super) async fn check<DB: Store>(
         decoded::decode(samples, &facts, handlers, codec.as_ref(), config).await;
     }
     let told = match (&samples, show.json) {
-        (_, true) => report.json(samples.as_deref()),
+        (_, true) => {
+            let findings = report.document();
+            printed::json(&CheckWithSample { findings, sample: samples.as_deref() })
+        }
         (None, false) => report.rendered(),
         (Some(samples), false) => {
             format!("{}\n\n{}", report.rendered(), sample::rendered(samples))
@@ -111,6 +122,10 @@ pub(super) async fn check<DB: Store>(
     };
     terminal.say(told);
     if report.startable() { Exit::Done } else { Exit::Findings }
+}
+
+fn add(report: &mut CheckReport, about: &'static str, findings: impl IntoIterator<Item = Finding>) {
+    report.add(about, findings.into_iter().map(|finding| (finding.fatal, finding.text)));
 }
 
 fn fatal(text: impl Into<String>) -> Finding {
@@ -239,39 +254,39 @@ async fn brokers<DB: Operators>(
     config: &Config,
     rows: &[PartitionRow],
     handlers: Option<(&Reader, &RouteTable<DB>)>,
-    report: &mut Report,
+    report: &mut CheckReport,
 ) -> Vec<TopicFacts> {
     let logs = match inbox_kafka::internal::inspect(kafka_settings(config)).await {
         Ok(logs) => logs,
         Err(error) => {
-            report.add("kafka", [fatal(error.to_string())]);
+            add(report, "kafka", [fatal(error.to_string())]);
             return Vec::new();
         }
     };
     let gone = logs.missing(&config.kafka.topics);
     if !gone.is_empty() {
-        report.add("kafka", gone.into_iter().map(|topic| fatal(missing(topic))));
+        add(report, "kafka", gone.into_iter().map(|topic| fatal(missing(topic))));
         return Vec::new();
     }
-    report.add("kafka", logs.forbidden().map(|forbidden| fatal(forbidden.to_string())));
+    add(report, "kafka", logs.forbidden().map(|forbidden| fatal(forbidden.to_string())));
     let facts = match inbox_kafka::internal::topics(kafka_settings(config)).await {
         Ok(facts) => facts,
         Err(error) => {
-            report.add("kafka", [fatal(error.to_string())]);
+            add(report, "kafka", [fatal(error.to_string())]);
             return Vec::new();
         }
     };
     for topic in &facts {
-        report.add("kafka", topics::kept(topic, config));
-        report.add("kafka", topics::behind(topic, &logs.facts, rows));
-        report.add("kafka", topics::added(topic, rows));
+        add(report, "kafka", topics::kept(topic, config));
+        add(report, "kafka", topics::behind(topic, &logs.facts, rows));
+        add(report, "kafka", topics::added(topic, rows));
     }
     let Some((reader, routes)) = handlers else { return facts };
     let known = |event_type: &str| routes.lookup(event_type) != RouteLookup::Unknown;
     let handled: Vec<&str> = routes.names().iter().map(|(event_type, _)| *event_type).collect();
     let sampled =
         topics::types(&facts, reader, &known, (&handled, routes.remedy()), &config.events);
-    report.add("handlers", sampled.doubts);
+    add(report, "handlers", sampled.doubts);
     report.note("handlers", sampled.notes);
     facts
 }

@@ -134,17 +134,19 @@ fn stored(row: PartitionRow, strange: Option<String>, silence_max: Duration) -> 
         (Some(_), None) => None,
     });
     let held = row.owner.is_some().then_some(row.held_lanes).flatten();
+    // An intake has no log: its offsets count the events of each lane.
+    let has_log = row.topic != INTAKE_TOPIC;
     Line {
         topic: row.topic,
         partition: row.partition,
         committed: None,
-        watermark: Some(row.watermark),
+        watermark: has_log.then_some(row.watermark),
         log_end: None,
         lag: None,
         owner: row.owner,
         owner_seen_seconds: row.owner_seen_seconds,
         epoch: Some(row.epoch),
-        in_flight: Some((row.reached - row.watermark).max(0)),
+        in_flight: has_log.then(|| (row.reached - row.watermark).max(0)),
         parked_events: row.parked_events,
         parked_aggregates: row.parked_aggregates,
         gaps: row.gaps,

@@ -7,6 +7,8 @@ use inbox_kafka::internal::{LogFacts, Logs, TopicState};
 use inbox_store::internal::port::PartitionRow;
 use outbox_core::{IdScope, TopicPartition};
 
+use crate::consumer::INTAKE_TOPIC;
+
 use super::{
     status::{hide, lines, rendered},
     *,
@@ -169,6 +171,22 @@ orders          2         90        100      150   50      3         30       2 
 orders          3         90        100      150   50      3         30       2  host/1  reused: offset 7
 orders          4          -          -      150  140      -          -       0  -       not_owned: no consumer of this name has ever had it";
     assert_eq!(rendered(&lines), expected);
+}
+
+/// An intake has no log: its lanes count their own events.
+#[test]
+fn status_shows_no_offsets_of_an_intake() {
+    let intake = PartitionRow { topic: INTAKE_TOPIC.into(), watermark: 0, reached: 169, ..row(0) };
+    let lines = lines(vec![intake, row(1)], Logs::default(), Duration::from_secs(45));
+    let expected = "\
+TOPIC        PARTITION  COMMITTED  WATERMARK  LOG END  LAG  EPOCH  IN FLIGHT  PARKED  OWNER   STANDS STILL
+http:events          0          -          -        -    -      3          -       2  host/1
+orders               1          -        100        -    -      3         30       2  host/1";
+    assert_eq!(rendered(&lines), expected);
+    let json = serde_json::to_value(&lines[0]).unwrap();
+    for field in ["committed", "watermark", "log_end", "lag", "in_flight"] {
+        assert_eq!(json.get(field), Some(&serde_json::Value::Null), "{field}");
+    }
 }
 
 /// The database is read before Kafka: what an owner has committed since is settled.

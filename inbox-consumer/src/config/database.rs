@@ -10,7 +10,8 @@ section! {
     /// `[database]`: one database for effects and inbox.
     pub struct Database as "database" {
         /// The database of effects and inbox: `postgres://user:password@host/name` or `sqlite:path`. Special characters of
-        /// the password are percent-encoded; a URL without one takes it from the variable `PGPASSWORD`.
+        /// the password are percent-encoded. What the URL of PostgreSQL leaves out comes from the variables `PGUSER`,
+        /// `PGPASSWORD` (or a password file, `PGPASSFILE`), `PGHOST`, `PGPORT`, `PGDATABASE` and their like.
         url: Secret = required;
         #[doc = service_kit::database_tls!()]
         tls: Option<DatabaseTls>, shown "`verify-full` for another machine";

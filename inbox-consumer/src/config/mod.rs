@@ -6,7 +6,7 @@
 //! ```
 //! use inbox_consumer::config::Config;
 //!
-//! let mut config = Config::new("billing", "localhost:9092", ["orders"], "postgres://localhost/billing");
+//! let mut config = Config::new("billing", "localhost:9092", ["orders"], "postgres://app@localhost/billing");
 //! config.lanes.count = 8;
 //! assert!(config.validate().iter().all(|problem| !problem.fatal));
 //! ```

@@ -249,7 +249,8 @@ impl<DB: Owners> Driver<DB> {
                     let [event_type, event_id, aggregate] =
                         item.map(event_labels).unwrap_or_default();
                     let kind = event_type.as_deref().unwrap_or_default();
-                    let times = self.outages.note_failure(kind, &failure.error, Instant::now());
+                    let failures = &self.work.state.failures;
+                    let times = failures.record(kind, &failure.error, Instant::now());
                     let Some(times) = times else { continue };
                     Signal::HandlerFailed {
                         partition: partition.clone(),

@@ -22,6 +22,7 @@ mod effects;
 mod fault_point;
 mod generations;
 mod grouped;
+mod handler_failures;
 mod handling;
 mod heads;
 pub(crate) mod intake;

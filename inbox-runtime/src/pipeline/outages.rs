@@ -2,7 +2,8 @@
 //! is over.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -11,7 +12,7 @@ use inbox_kafka::internal::Trouble;
 use outbox_core::TopicPartition;
 use service_kit::throttle::{Cause, Occurrences, Throttle};
 
-use crate::telemetry::Signal;
+use crate::telemetry::{Signal, Unready};
 
 /// One answer of a broker does not prove that all of them are back: it is over when nothing was met for as long
 /// as two attempts to connect can be apart, and more.
@@ -24,8 +25,8 @@ pub(super) struct Outages {
     kafka: Throttle,
     /// What nobody says the end of.
     others: Throttle,
-    /// Failures of handlers: a bad deploy fails every event.
-    failures: Throttle,
+    /// Topics, and the group (`None`), that cannot be read though no partition says so, with the reason.
+    group: BTreeMap<(&'static str, Option<Arc<str>>), Throttle>,
     /// What stands still for the database.
     out: HashSet<PartitionId>,
     /// How many did at once.
@@ -42,7 +43,7 @@ impl Outages {
             database: Throttle::outage(Duration::ZERO),
             kafka: Throttle::outage(KAFKA_QUIET),
             others: Throttle::by_cause(),
-            failures: Throttle::by_cause(),
+            group: BTreeMap::new(),
             out: HashSet::new(),
             most: 0,
             last: None,
@@ -55,15 +56,28 @@ impl Outages {
         self.out.contains(&id)
     }
 
-    /// A handler has failed on an event of a type: how often it did so, if that is to be reported.
-    pub(super) fn note_failure(
-        &mut self,
-        event_type: &str,
-        error: &str,
-        now: Instant,
-    ) -> Option<u64> {
-        let occurrences = self.failures.record(Cause::of(event_type, error), now);
-        occurrences.map(|Occurrences { times, .. }| times)
+    /// Why topics and the group cannot be read now, as far as no partition reports it. What is not among it any more is
+    /// over.
+    pub(super) fn record_group(&mut self, stalled: impl Iterator<Item = Unready>, now: Instant) {
+        let mut met = Vec::new();
+        for Unready { topic, reason, sentence, .. } in stalled {
+            let key = (reason, topic);
+            let of_key = || Throttle::outage(Duration::ZERO);
+            let throttle = self.group.entry(key.clone()).or_insert_with(of_key);
+            if let Some(Occurrences { seconds, .. }) = throttle.record(Cause::of(reason, ""), now) {
+                let topic = key.1.as_deref().map(str::to_owned);
+                Signal::GroupStalled { topic, reason, seconds, sentence }.emit();
+            }
+            met.push(key);
+        }
+        for (key, throttle) in &mut self.group {
+            if !met.contains(key)
+                && let Some(Occurrences { seconds, .. }) = throttle.resolve(now)
+            {
+                let topic = key.1.as_deref().map(str::to_owned);
+                Signal::GroupResumed { topic, reason: key.0, seconds }.emit();
+            }
+        }
     }
 
     /// A partition has met an outage of the database.
@@ -193,20 +207,6 @@ mod tests {
         TopicPartition { topic: "orders".into(), partition }
     }
 
-    /// A bad deploy: every event fails, with an error of its own number.
-    #[test]
-    fn failures_of_handlers_are_reported_once_for_each_cause() {
-        let (mut outages, start) = (Outages::new(), Instant::now());
-        let mut reported = |kind: &str, error: &str, seconds| {
-            outages.note_failure(kind, error, start + Duration::from_secs(seconds))
-        };
-        assert_eq!(reported("OrderPaid", "no account 7", 0), Some(1));
-        assert!((0..20).all(|n| reported("OrderPaid", &format!("no account {n}"), 1).is_none()));
-        assert_eq!(reported("OrderPaid", "permission denied", 1), Some(1), "another error");
-        assert_eq!(reported("OrderShipped", "no account 7", 1), Some(1), "another type");
-        assert_eq!(reported("OrderPaid", "no account 9", 31), Some(22));
-    }
-
     #[expect(clippy::unnecessary_wraps, reason = "as snapshots have it")]
     fn out() -> Option<Standstill> {
         Some(Standstill::Outage("connection refused".into()))
@@ -234,7 +234,7 @@ mod tests {
         let shown = |fields: &[(String, String)]| {
             let value =
                 |name: &str| fields.iter().find(|(key, _)| key == name).map(|(_, v)| v.as_str());
-            let names = ["signal", "of", "partitions", "times", "seconds"];
+            let names = ["signal", "of", "topic", "reason", "partitions", "times", "seconds"];
             names.iter().filter_map(|name| value(name)).collect::<Vec<_>>().join(" ")
         };
         capture_log(act).iter().map(|(_, fields)| shown(fields)).collect()
@@ -313,6 +313,41 @@ mod tests {
         assert_eq!(
             told,
             ["broker_trouble 1 0", "outage_over broker_trouble 20 26", "broker_trouble 1 0"]
+        );
+    }
+
+    /// A topic that was never created has no partition that could report it.
+    #[test]
+    fn a_topic_that_does_not_exist_is_reported_every_30_s_until_it_does() {
+        let (mut outages, began) = (Outages::new(), Instant::now());
+        let of = |topic: &str, reason| Unready {
+            topic: Some(topic.into()),
+            partition: None,
+            reason,
+            sentence: "create it".into(),
+        };
+        let told = lines(|| {
+            for second in 0..70 {
+                let mut stalled = vec![of("bills", "topic_missing")];
+                stalled.extend((second >= 65).then(|| of("orders", "forbidden")));
+                outages.record_group(stalled.into_iter(), began + Duration::from_secs(second));
+            }
+            outages.record_group(std::iter::empty(), began + Duration::from_secs(70));
+            outages.record_group(std::iter::empty(), began + Duration::from_secs(71));
+        });
+        let bills = |signal, seconds| format!("{signal} bills topic_missing {seconds}");
+        let orders = |signal, seconds| format!("{signal} orders forbidden {seconds}");
+        let (stalled, resumed) = ("group_stalled", "group_resumed");
+        assert_eq!(
+            told,
+            [
+                bills(stalled, 0),
+                bills(stalled, 30),
+                bills(stalled, 60),
+                orders(stalled, 0),
+                orders(resumed, 5),
+                bills(resumed, 70),
+            ]
         );
     }
 }

@@ -17,6 +17,7 @@ use super::{
 use crate::telemetry::{
     HeldLane, PartitionReading, Reason, Signal,
     meters::{Live, Meters, Parked},
+    of_the_group,
 };
 
 /// How often how things are is told.
@@ -60,7 +61,7 @@ impl<DB: Owners> Driver<DB> {
         if !self.control.publishes() {
             return;
         }
-        self.meters.publish(Live {
+        let live = Live {
             partitions: partitions.into(),
             at: Some(Instant::now()),
             ending: self.ending || self.control.is_ending(),
@@ -75,7 +76,11 @@ impl<DB: Owners> Driver<DB> {
             connections_busy: self.engine.open().min(DB::WRITERS_MAX) as u64,
             connections_idle: self.work.sessions.idle_count() as u64,
             transactions_limit: self.engine.permits().min(DB::WRITERS_MAX) as u64,
-        });
+        };
+        if !live.ending {
+            self.outages.record_group(of_the_group(&live), Instant::now());
+        }
+        self.meters.publish(live);
     }
 
     /// Forgets what the engine has let go of: each assignment brings new numbers.

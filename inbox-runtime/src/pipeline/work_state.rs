@@ -6,8 +6,9 @@ use inbox_engine::internal::Rule;
 use tokio::sync::{Notify, RwLock};
 
 use super::{
-    aggregate_keys::AggregateKeys, concurrency::ConcurrencyLimiter, known_versions::KnownVersions,
-    lanes_seen::LanesSeen, recent_copies::RecentCopies,
+    aggregate_keys::AggregateKeys, concurrency::ConcurrencyLimiter,
+    handler_failures::HandlerFailures, known_versions::KnownVersions, lanes_seen::LanesSeen,
+    recent_copies::RecentCopies,
 };
 
 /// What transactions change for each other.
@@ -24,6 +25,7 @@ pub struct WorkState {
     pub(super) known_versions: KnownVersions,
     pub(super) aggregate_keys: AggregateKeys,
     pub(super) recent_copies: RecentCopies,
+    pub(super) failures: HandlerFailures,
     /// Where an intake's transactions have seen their lanes.
     pub(super) lanes_seen: LanesSeen,
     /// The crash that a test asked for.

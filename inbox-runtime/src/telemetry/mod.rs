@@ -25,6 +25,7 @@ mod tests;
 pub use counters::{Counters, Counts};
 pub use metrics::{METRICS, prometheus};
 pub use partition_reading::{HeldLane, PartitionReading, Reason};
+pub(crate) use readings::of_the_group;
 pub use readings::{Held, Readiness, Readings, Unready};
 pub use service_kit::{
     SignalEntry,

@@ -188,7 +188,7 @@ pub(super) fn no_broker(live: &Live) -> bool {
 }
 
 /// What is wrong with topics of which this process has no partition that says so, and with the group.
-fn of_the_group(live: &Live) -> impl Iterator<Item = Unready> {
+pub(crate) fn of_the_group(live: &Live) -> impl Iterator<Item = Unready> {
     let told = |topic: &Arc<str>| live.partitions.iter().any(|partition| partition.topic == *topic);
     let of = |topic: &Arc<str>, reason, sentence| Unready {
         topic: Some(Arc::clone(topic)),

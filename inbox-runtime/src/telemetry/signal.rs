@@ -13,11 +13,7 @@ service_kit::signals! {
 
     error "blocked" "the process ends, and others take its partitions: {error}"
     /// A handler has blocked its thread for 30 s longer than its time. Nobody can end it but with the process, which ends with the exit code 8.
-    Blocked {
-        ;
-        /// Which handler, and for which record.
-        error: String,
-    }
+    Blocked { ; #[doc = "Which handler, and for which record."] error: String }
 
     warn "broker_trouble" "Kafka client fault, retrying automatically: {error}"
     /// The Kafka client reports a fault that it retries: brokers down, authentication. Each cause is told at once, then every 30 s.
@@ -78,11 +74,7 @@ service_kit::signals! {
 
     warn "doubtful" "{reason}"
     /// Values of the configuration that do not go well together, or a setting of the database that weakens the promise; `check` tells them, too.
-    Doubtful {
-        ;
-        /// What, and what to change.
-        reason: String,
-    }
+    Doubtful { ; #[doc = "What, and what to change."] reason: String }
 
     warn "fenced" "the lanes are not where this process left them; the partition is taken over anew"
     /// A transaction found another epoch or another offset in its lanes and was rolled back.
@@ -96,6 +88,14 @@ service_kit::signals! {
         /// How many transactions.
         transactions: usize,
     }
+
+    info "group_resumed" "the group can read again"
+    /// What was reported as `group_stalled` is over.
+    GroupResumed { #[doc = "Which topic; none: the group."] topic: Option<String>, #[doc = "What is over, by name."] reason: &'static str, #[doc = "How long it lasted, in seconds."] seconds: u64 }
+
+    warn "group_stalled" "{sentence}"
+    /// A topic, or the whole group, cannot be read, and this process has no partition that reports it: `topic_missing`, `topic_unassigned` or `forbidden`. Reported at once, then every 30 s until `group_resumed`.
+    GroupStalled { #[doc = "Which topic; none: the group."] topic: Option<String>, #[doc = "Why, by name."] reason: &'static str, #[doc = "For how long, in seconds."] seconds: u64 ; #[doc = "Why, and what to do."] sentence: String }
 
     warn "handler_failed" "a handler failed: {error}"
     /// A handler failed, ran into its deadline or panicked. After the last attempt the event is parked. Each cause is reported at once, then every 30 s.
@@ -117,11 +117,7 @@ service_kit::signals! {
 
     error "http_failed" "{error}"
     /// The HTTP port cannot be had. The consumer works on without metrics and health, and tries again.
-    HttpFailed {
-        ;
-        /// Why, and what to do.
-        error: String,
-    }
+    HttpFailed { ; #[doc = "Why, and what to do."] error: String }
 
     info "http_listening" "metrics and health are served"
     /// A port serves metrics and health (`http.listen`).
@@ -251,11 +247,7 @@ service_kit::signals! {
 
     warn "queue_unprepared" "queued statements take a round trip each: {error}"
     /// Sessions could not be prepared for statements that handlers queue. They are sent one by one until the consumer is started anew: let the role make temporary functions (TEMPORARY).
-    QueueUnprepared {
-        ;
-        /// What the database says.
-        error: String,
-    }
+    QueueUnprepared { ; #[doc = "What the database says."] error: String }
 
     warn "release_failed" "a parked event failed again: {error}"
     /// A parked event was released, and failed again; it stays parked.

@@ -67,6 +67,13 @@ fn every() -> Vec<Signal> {
         Signal::Doubtful { reason: "`a` is longer than `b`".into() },
         Signal::Fenced { partition: partition.clone() },
         Signal::GivenUp { partition: partition.clone(), transactions: 2 },
+        Signal::GroupResumed { topic: Some("orders".into()), reason: "topic_missing", seconds: 61 },
+        Signal::GroupStalled {
+            topic: Some("orders".into()),
+            reason: "topic_missing",
+            seconds: 30,
+            sentence: "create it".into(),
+        },
         handler_failed(),
         Signal::HttpFailed { error: error.clone() },
         Signal::HttpListening { address: "127.0.0.1:9464".into() },

@@ -40,7 +40,8 @@ fn lacks(table: &str, columns: &str) -> String {
 #[cfg(feature = "postgres")]
 const UNSOUND: &str = "WITH t AS (SELECT to_regclass(name) AS oid, name, columns FROM unnest($1::text[], $2::text[]) w(name, columns)),
 c AS (SELECT DISTINCT t.name, c.oid, c.relpersistence, c.relhasrules FROM t JOIN pg_class c ON c.oid = t.oid)
-SELECT 'index', t.name, t.columns FROM t WHERE t.oid IS NOT NULL AND NOT EXISTS (
+SELECT CASE k.relkind WHEN 'p' THEN 'partitioned' ELSE 'index' END, t.name, t.columns
+FROM t JOIN pg_class k ON k.oid = t.oid WHERE NOT EXISTS (
     SELECT FROM pg_index i WHERE i.indrelid = t.oid AND i.indisunique AND i.indisvalid AND i.indimmediate
         AND i.indexprs IS NULL
         AND coalesce(pg_get_expr(i.indpred, i.indrelid), '') IN ('', format('(%s IS NOT NULL)', t.columns))
@@ -78,6 +79,12 @@ pub async fn unsound<'c>(
 fn sentence(what: &str, table: &str, columns: &str) -> String {
     match what {
         "index" => lacks(table, columns),
+        "partitioned" => format!(
+            "{table} is partitioned, and PostgreSQL has no unique index on {columns} without the partition key: two rows can \
+             have the same, and what is promised to take effect once does so twice; bring back the table that `migrate` \
+             makes{}",
+            if columns == "dedup_key" { ", or append no event with a dedup key" } else { "" }
+        ),
         "hidden" => format!(
             "row security of {table} applies to this role, which then sees other rows than are there: run, as the table's \
              owner, ALTER TABLE {table} DISABLE ROW LEVEL SECURITY"

@@ -55,7 +55,11 @@ pub(super) enum Command {
     /// Ships until SIGTERM or SIGINT
     Run,
     /// Looks at configuration, database and Kafka, and says what is wrong; fences nobody
-    Check,
+    Check {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Creates or updates the outbox tables
     Migrate {
         /// Writes the statements out instead, for a tool of your own

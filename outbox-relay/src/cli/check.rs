@@ -1,6 +1,6 @@
 //! `check`: what keeps a relay from its work, and what is doubtful.
 
-use service_kit::{duration, printed::counted};
+use service_kit::{cli::CheckReport, duration, printed::counted};
 
 use super::{Exit, Terminal, on, options_of};
 use crate::{
@@ -12,40 +12,33 @@ use crate::{
 };
 
 /// Looks at everything without changing anything: it takes no turn and fences nobody.
-pub(super) async fn check(config: &Config, terminal: &mut Terminal<'_>) -> Exit {
-    let mut found: Vec<Finding> = config.validate().into_iter().map(finding).collect();
-    if !found.iter().any(|finding| finding.fatal) {
+pub(super) async fn check(config: &Config, json: bool, terminal: &mut Terminal<'_>) -> Exit {
+    let mut report = CheckReport::default();
+    report.add("configuration", config.validate().into_iter().map(graded));
+    if report.startable() {
         let (destinations, problems) = destination::of(config);
         let more = destination::problems(config, &destinations).await;
-        found.extend(problems.into_iter().chain(more).map(finding));
+        report.add("destinations", problems.into_iter().chain(more).map(graded));
     }
-    match options_of(config) {
-        Ok(options) => found.extend(on!(&options, database(settings,), &address(config))),
-        Err(error) => found.push(fatal(error.to_string())),
-    }
+    let database = match options_of(config) {
+        Ok(options) => on!(&options, database(settings,), &address(config)),
+        Err(error) => vec![fatal(error.to_string())],
+    };
+    add(&mut report, "database", database);
     if config.reaches_kafka() {
-        found.extend(brokers(config).await);
-        found.extend(aging(config).await);
+        add(&mut report, "kafka", brokers(config).await);
+        add(&mut report, "kafka", aging(config).await);
     }
-    for finding in &found {
-        if finding.fatal {
-            terminal.complain(&finding.text);
-        } else {
-            terminal.warn(&finding.text);
-        }
-    }
-    if found.iter().any(|finding| finding.fatal) {
-        return Exit::Findings;
-    }
-    terminal.say(match found.len() {
-        0 => "nothing is wrong".to_owned(),
-        doubts => format!("nothing keeps the relay from its work; {doubts} to think about"),
-    });
-    Exit::Done
+    terminal.say(if json { report.json() } else { report.rendered() });
+    if report.startable() { Exit::Done } else { Exit::Findings }
 }
 
-fn finding(problem: Problem) -> Finding {
-    Finding { fatal: problem.fatal, text: problem.text }
+fn graded(problem: Problem) -> (bool, String) {
+    (problem.fatal, problem.text)
+}
+
+fn add(report: &mut CheckReport, about: &'static str, findings: impl IntoIterator<Item = Finding>) {
+    report.add(about, findings.into_iter().map(|finding| (finding.fatal, finding.text)));
 }
 
 fn fatal(text: String) -> Finding {

@@ -174,7 +174,8 @@ pub(super) fn listed(
     json: bool,
 ) -> String {
     if json {
-        return printed::json(rows);
+        let document = serde_json::json!({ "rows": rows, "destination_outages": outages });
+        return printed::json(&document);
     }
     let outage = |ReportedOutage { destination, seconds, error }: &ReportedOutage| {
         printed::line(&format!(

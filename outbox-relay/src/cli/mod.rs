@@ -79,7 +79,7 @@ async fn command(
             run::report_start(&config, source);
             run::run(config, signals, terminal).await
         }
-        Command::Check => check::check(&config, terminal).await,
+        Command::Check { json } => check::check(&config, json, terminal).await,
         Command::Migrate { print_grants: Some(role), kind, .. } => {
             migrate::print_grants(&config, (&role, kind), terminal).await
         }

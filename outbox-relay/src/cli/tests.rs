@@ -235,11 +235,13 @@ async fn a_file_that_cannot_work_is_refused_by_check_and_run() {
         let file = file_of(text);
         let path = file.path().to_str().unwrap();
         for (verb, exit) in [("check", *exit), ("run", Exit::Usage)] {
-            let (ended, _, err) = ran(&[verb, "--config", path], WHOLE).await;
-            assert_eq!(ended, exit, "{verb} {text}: {err}");
+            let (ended, out, err) = ran(&[verb, "--config", path], WHOLE).await;
+            assert_eq!(ended, exit, "{verb} {text}: {out}{err}");
             let has = |line: &str| part.split(" … ").all(|part| line.contains(part));
-            let told = err.lines().any(|line| line.starts_with("error: ") && has(line));
-            assert!(told, "{verb} {text}: {err}");
+            // A report goes to standard output, a refusal to standard error.
+            let shown = if ended == Exit::Findings { out } else { err };
+            let told = shown.lines().any(|line| line.starts_with("error") && has(line));
+            assert!(told, "{verb} {text}: {shown}");
         }
     }
 }
@@ -275,17 +277,17 @@ fn routes_and_destinations_that_get_nothing_are_doubted() {
 
     let file = file_of(&text.replace("shop", "kafka"));
     let args = ["check", "--config", file.path().to_str().unwrap()];
-    let (exit, _, err) = runtime.block_on(ran(&args, WHOLE));
+    let (exit, out, _) = runtime.block_on(ran(&args, WHOLE));
     assert_eq!(exit, Exit::Findings, "the database is away");
-    assert!(err.contains(&format!("warning: {behind}")), "{err}");
+    assert!(out.contains(&format!("warning  destinations  {behind}")), "{out}");
     #[cfg(feature = "webhook")]
     {
         let text =
             "[[routes]]\nto = \"kafka\"\n[[webhooks]]\nname = \"crm\"\nurl = \"http://localhost\"";
         let file = file_of(text);
         let args = ["check", "--config", file.path().to_str().unwrap()];
-        let (_, _, err) = runtime.block_on(ran(&args, WHOLE));
-        assert!(err.contains(&format!("warning: {unused}")), "{err}");
+        let (_, out, _) = runtime.block_on(ran(&args, WHOLE));
+        assert!(out.contains(unused), "{out}");
     }
 }
 
@@ -326,14 +328,27 @@ async fn each_missing_key_is_an_error_of_its_own() {
 }
 
 #[tokio::test]
-async fn check_tells_everything_at_once() {
-    let (exit, _, err) = ran(&["check", "--set", "kafka.fencing=false"], WHOLE).await;
-    assert_eq!(exit, Exit::Findings, "{err}");
-    for part in
-        ["warning: `kafka.fencing` is false", "error: the database", "error: Kafka at 127.0.0.1:1"]
-    {
-        assert!(err.contains(part), "{part}: {err}");
+async fn check_reports_everything_at_once_on_one_stream() {
+    let args = ["check", "--set", "kafka.fencing=false"];
+    let (exit, out, err) = ran(&args, WHOLE).await;
+    assert_eq!((exit, err.as_str()), (Exit::Findings, ""), "{out}");
+    assert!(out.starts_with("2 errors, 1 warning\n\nLEVEL"), "{out}");
+    for part in [
+        "error    database       the database",
+        "error    kafka          Kafka at 127.0.0.1:1",
+        "warning  configuration  `kafka.fencing` is false",
+    ] {
+        assert!(out.contains(part), "{part}: {out}");
     }
+    let (exit, out, err) = ran(&[&args[..], &["--json"]].concat(), WHOLE).await;
+    assert_eq!((exit, err.as_str()), (Exit::Findings, ""), "{out}");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["startable"], false);
+    let findings = report["findings"].as_array().unwrap().iter();
+    let text = |finding: &serde_json::Value, key: &str| finding[key].as_str().unwrap().to_owned();
+    let findings = findings.map(|it| format!("{} of {}", text(it, "level"), text(it, "about")));
+    let expected = ["error of database", "error of kafka", "warning of configuration"];
+    assert_eq!(findings.collect::<Vec<_>>(), expected, "{out}");
 }
 
 #[tokio::test]
@@ -389,10 +404,16 @@ fn a_destination_that_is_down_is_named_by_each_command() {
     let rows = "500\u{fffd}; rows set aside for it: 3 (shop (http://127.0.0.1:1))\n";
     assert!(table(&overview).contains(rows), "{}", table(&overview));
     assert_eq!(
-        listed(&[], &[outage], &Choice::default(), false),
+        listed(&[], std::slice::from_ref(&outage), &Choice::default(), false),
         "no row is set aside\ndestination shop (http://127.0.0.1:1) has been down for 75 s; its rows are unsent and \
          will be sent when it works: answered 500\u{fffd}"
     );
+    let json = listed(&[], &[outage], &Choice::default(), true);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["rows"], serde_json::json!([]));
+    let outage = &json["destination_outages"][0];
+    assert_eq!(outage["destination"], "shop (http://127.0.0.1:1)");
+    assert_eq!((&outage["seconds"], &outage["error"]), (&75.into(), &"answered 500\u{1b}".into()));
 }
 
 #[test]
@@ -419,7 +440,8 @@ SEQ  AGGREGATE  TYPE       EVENT  STATE                            SECONDS AGO  
 7    Order/1    OrderPaid  e-1    tries again in 12 s (attempt 3)  3            2          the topic x is not there
 7    Order/1    OrderPaid  e-1    waits for its topic              3            2          the topic x is not there";
     assert_eq!(listed(&rows, &[], &all, false), expected);
-    assert!(listed(&rows, &[], &all, true).contains("\"behind\": 2"));
+    let json: serde_json::Value = serde_json::from_str(&listed(&rows, &[], &all, true)).unwrap();
+    assert_eq!(json["rows"][0]["behind"], 2);
     assert_eq!(listed(&[], &[], &all, false), "no row is set aside");
 }
 
@@ -431,7 +453,7 @@ fn a_choice_that_matches_nothing_does_not_say_that_no_row_is_set_aside() {
     for choice in [seq, aggregate, error] {
         let said = listed(&[], &[], &choice, false);
         assert_eq!(said, "none of the rows that are set aside is of this choice", "{choice:?}");
-        assert_eq!(listed(&[], &[], &choice, true), "[]");
+        assert!(listed(&[], &[], &choice, true).contains("\"rows\": []"));
     }
 }
 

@@ -29,7 +29,8 @@ section! {
         table_json_payload_empty_array_behavior: EmptyArrayBehavior;
         /// Whether an event whose payload is null or blank is a tombstone, whatever the converter makes of null.
         route_tombstone_on_empty_payload: bool;
-        /// The column that decides on the topic. It is the aggregate's type, too.
+        /// The column that decides on the topic. Of another table it is the aggregate's type, too. Of `outbox_events` it may
+        /// be any of its columns, such as `event_type`; another name stands for `aggregate_type`.
         route_by_field: String = "aggregatetype";
         /// What that column is matched with, as a whole; a value that does not match is the topic.
         route_topic_regex: String = "(?<routedByValue>.*)";

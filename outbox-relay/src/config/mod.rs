@@ -6,7 +6,7 @@
 //! ```
 //! use outbox_relay::config::Config;
 //!
-//! let mut config = Config::new("localhost:9092", "postgres://localhost/shop");
+//! let mut config = Config::new("localhost:9092", "postgres://app@localhost/shop");
 //! config.kafka.topic = "shop.{aggregate_type}".into();
 //! assert!(config.validate().iter().all(|problem| !problem.fatal));
 //! ```

@@ -12,7 +12,7 @@ use super::{
     connect::{Kind, Schema, Value},
     converter,
     expand::{Expanded, Kept, expand},
-    row::Row,
+    row::{Row, routed},
     topic::TopicRule,
 };
 use crate::{
@@ -74,8 +74,10 @@ impl Router {
     /// # Errors
     /// One sentence, when it is no name of a topic.
     pub(crate) fn topic(&self, event: &OutboxEvent) -> Result<String, String> {
-        let routed = event.envelope().aggregate.aggregate_type();
-        let topic = event.topic().map_or_else(|| self.topic.topic(routed), str::to_owned);
+        let topic = match event.topic() {
+            Some(topic) => topic.to_owned(),
+            None => self.topic.topic(&routed(event, &self.settings)?),
+        };
         if topic.is_empty() {
             return Err("`debezium.route_topic_replacement` gives the row no topic".into());
         }
@@ -159,7 +161,7 @@ impl Router {
             let schema = schema.ok_or(
                 "the payload is an empty array, and Debezium's connector stops at one that it is to expand into an envelope",
             )?;
-            let (schema, value) = self.envelope(row, (schema, payload), fields);
+            let (schema, value) = self.envelope(row, (schema, payload), fields)?;
             (Some(schema), value)
         };
         match (settings.value_converter, value) {
@@ -186,11 +188,9 @@ impl Router {
         row: &Row<'_>,
         (payload_schema, payload): (Schema, Value),
         fields: Vec<(String, Schema, Value)>,
-    ) -> (Schema, Value) {
-        let name = self
-            .settings
-            .value_converter_schemas_enable
-            .then(|| self.envelope_name(row, &payload_schema));
+    ) -> Result<(Schema, Value), String> {
+        let has_schema = self.settings.value_converter_schemas_enable;
+        let name = has_schema.then(|| self.envelope_name(row, &payload_schema)).transpose()?;
         let mut schemas = vec![("payload".to_owned(), payload_schema)];
         let mut values = vec![payload];
         for (name, schema, value) in fields {
@@ -198,21 +198,22 @@ impl Router {
             values.push(value);
         }
         let schema = Schema { kind: Kind::Struct(schemas), optional: false, name, version: None };
-        (schema, Value::Struct(values))
+        Ok((schema, Value::Struct(values)))
     }
 
-    fn envelope_name(&self, row: &Row<'_>, payload: &Schema) -> String {
+    fn envelope_name(&self, row: &Row<'_>, payload: &Schema) -> Result<String, String> {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(name) = names.get(payload) {
-            return name.clone();
+            return Ok(name.clone());
         }
         let prefix = self.settings.topic_prefix.iter().map(|prefix| format!("{prefix}."));
         let name: String = prefix.collect();
-        let name = format!("{name}{}.{}.Value", row.table(), row.routed());
+        let routed = routed(row.event, &self.settings)?;
+        let name = format!("{name}{}.{routed}.Value", row.table());
         if names.len() < NAMES_MAX && payload.size() <= REMEMBERED_MAX {
             names.insert(payload.clone(), name.clone());
         }
-        name
+        Ok(name)
     }
 }
 

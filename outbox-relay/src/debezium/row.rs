@@ -1,5 +1,7 @@
 //! A row, as the router sees it: columns by their names.
 
+use std::borrow::Cow;
+
 use outbox_core::OutboxEvent;
 
 use super::{
@@ -9,9 +11,45 @@ use super::{
 use crate::config::{Debezium, ValueConverter};
 pub(super) use crate::placement::ROW;
 
+/// The columns of `outbox_events` that settings may name.
+const OWN_COLUMNS: [&str; 8] = [
+    "event_id",
+    "event_type",
+    "aggregate_type",
+    "aggregate_id",
+    "aggregate_version",
+    "occurred_at_ms",
+    "schema_version",
+    "dedup_key",
+];
+
+/// What the topic follows from: the column of `outbox_events` that `route_by_field` names, else the aggregate's type, into
+/// which `outbox-relay adopt` copies the column of another table.
+///
+/// # Errors
+/// One sentence, when the column is null.
+pub(super) fn routed<'e>(
+    event: &'e OutboxEvent,
+    settings: &Debezium,
+) -> Result<Cow<'e, str>, String> {
+    let by = settings.route_by_field.as_str();
+    let is_adopted = || event.headers().iter().any(|header| header.name == ROW);
+    if by == "aggregate_type" || !OWN_COLUMNS.contains(&by) || is_adopted() {
+        return Ok(Cow::Borrowed(event.envelope().aggregate.aggregate_type()));
+    }
+    match own_column(event, by).1 {
+        Value::String(text) => Ok(Cow::Owned(text)),
+        Value::Int(number) => Ok(Cow::Owned(number.to_string())),
+        _ => Err(format!(
+            "the row's column {by} is null, and `debezium.route_by_field` has its topic follow from it; discard the row and \
+             append it with one"
+        )),
+    }
+}
+
 /// A row of another table, or one that was appended.
 pub(super) struct Row<'a> {
-    event: &'a OutboxEvent,
+    pub(super) event: &'a OutboxEvent,
     settings: &'a Debezium,
     adopted: Option<Adopted>,
 }
@@ -41,11 +79,6 @@ impl<'a> Row<'a> {
         self.adopted.as_ref().map_or("outbox_events", |adopted| &adopted.table)
     }
 
-    /// What the topic follows from.
-    pub(super) fn routed(&self) -> &str {
-        self.event.envelope().aggregate.aggregate_type()
-    }
-
     /// The payload with its column's schema.
     ///
     /// # Errors
@@ -72,8 +105,8 @@ impl<'a> Row<'a> {
         Ok((schema, value))
     }
 
-    /// A column by its name. Of what was appended, the columns of `outbox_events` by their own names and by those that the
-    /// settings give them, and the headers; one that is not there is null.
+    /// A column by its name. Of what was appended, the columns of `outbox_events` by their own names, else by those that the
+    /// settings give them, and the headers; one that does not exist is null.
     ///
     /// # Errors
     /// One sentence, when the trigger did not tell it.
@@ -83,7 +116,7 @@ impl<'a> Row<'a> {
                 return Ok((schema.clone(), value.clone()));
             }
             if name == self.settings.table_field_event_id {
-                return Ok(self.own("event_id"));
+                return Ok(own_column(self.event, "event_id"));
             }
             return Err(format!(
                 "the row has come without its column {name}, which `[debezium]` names; run `outbox-relay adopt` again for the \
@@ -103,33 +136,34 @@ impl<'a> Row<'a> {
             (event_type, "event_type"),
             (route, "aggregate_type"),
         ];
-        let own = names.into_iter().find(|(named, _)| *named == name).map_or(name, |(_, own)| own);
-        Ok(self.own(own))
+        let named = names.into_iter().find(|(named, _)| *named == name);
+        let own = named.filter(|_| !OWN_COLUMNS.contains(&name)).map_or(name, |(_, own)| own);
+        Ok(own_column(self.event, own))
     }
+}
 
-    /// A column of `outbox_events`, or a header.
-    fn own(&self, name: &str) -> (Schema, Value) {
-        let envelope = self.event.envelope();
-        let aggregate = &envelope.aggregate;
-        let text = |text: &str| Value::String(text.to_owned());
-        let number = |number: Option<i64>| number.map_or(Value::Null, Value::Int);
-        match name {
-            "event_id" => (column("uuid!"), text(&envelope.event_id.to_string())),
-            "event_type" => (column("text!"), text(&envelope.event_type)),
-            "aggregate_type" => (column("text!"), text(aggregate.aggregate_type())),
-            "aggregate_id" => (column("text!"), text(aggregate.aggregate_id())),
-            "aggregate_version" => (column("int8"), number(envelope.aggregate_version)),
-            "occurred_at_ms" => (column("int8"), number(envelope.occurred_at_ms)),
-            "schema_version" => (column("int4"), number(envelope.schema_version.map(i64::from))),
-            "dedup_key" if self.event.dedup_key().is_some() => {
-                (column("text"), self.event.dedup_key().map_or(Value::Null, text))
-            }
-            name => {
-                let header = self.event.headers().iter().rev().find(|header| header.name == name);
-                let value = header.and_then(|header| header.value.as_ref());
-                let value = value.and_then(|value| std::str::from_utf8(value).ok());
-                (column("text"), value.map_or(Value::Null, text))
-            }
+/// A column of `outbox_events`, or a header.
+fn own_column(event: &OutboxEvent, name: &str) -> (Schema, Value) {
+    let envelope = event.envelope();
+    let aggregate = &envelope.aggregate;
+    let text = |text: &str| Value::String(text.to_owned());
+    let number = |number: Option<i64>| number.map_or(Value::Null, Value::Int);
+    match name {
+        "event_id" => (column("uuid!"), text(&envelope.event_id.to_string())),
+        "event_type" => (column("text!"), text(&envelope.event_type)),
+        "aggregate_type" => (column("text!"), text(aggregate.aggregate_type())),
+        "aggregate_id" => (column("text!"), text(aggregate.aggregate_id())),
+        "aggregate_version" => (column("int8"), number(envelope.aggregate_version)),
+        "occurred_at_ms" => (column("int8"), number(envelope.occurred_at_ms)),
+        "schema_version" => (column("int4"), number(envelope.schema_version.map(i64::from))),
+        "dedup_key" if event.dedup_key().is_some() => {
+            (column("text"), event.dedup_key().map_or(Value::Null, text))
+        }
+        name => {
+            let header = event.headers().iter().rev().find(|header| header.name == name);
+            let value = header.and_then(|header| header.value.as_ref());
+            let value = value.and_then(|value| std::str::from_utf8(value).ok());
+            (column("text"), value.map_or(Value::Null, text))
         }
     }
 }

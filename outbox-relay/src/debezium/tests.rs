@@ -225,6 +225,45 @@ fn an_appended_event_has_the_columns_of_its_table_and_its_headers() {
 }
 
 #[test]
+fn an_appended_event_is_routed_by_the_column_that_is_named() {
+    let topic = |route_by_field: &str, event: &OutboxEvent| {
+        let settings = Debezium { route_by_field: route_by_field.into(), ..Debezium::default() };
+        Router::read(&settings).unwrap().topic(event)
+    };
+    let event = appended();
+    for (column, routed) in [
+        ("aggregatetype", "order"),
+        ("aggregate_type", "order"),
+        ("kind", "order"),
+        ("event_type", "OrderPaid"),
+        ("aggregate_id", "7"),
+    ] {
+        assert_eq!(topic(column, &event), Ok(format!("outbox.event.{routed}")), "{column}");
+    }
+    let keyed = appended().with_dedup_key("k-1").unwrap();
+    assert_eq!(topic("dedup_key", &keyed), Ok("outbox.event.k-1".into()));
+    let error = topic("dedup_key", &event).unwrap_err();
+    assert!(error.contains("`debezium.route_by_field`"), "{error}");
+    // What `adopt` copies has the column in its aggregate's type.
+    let adopted = appended().with_header(ROW, "{}").unwrap();
+    assert_eq!(topic("event_type", &adopted), Ok("outbox.event.order".into()));
+}
+
+#[test]
+fn a_dedup_key_can_be_placed() {
+    let settings = Debezium {
+        table_fields_additional_placement: "dedup_key:header:key".into(),
+        route_by_field: "event_type".into(),
+        table_field_event_key: "event_type".into(),
+        ..Debezium::default()
+    };
+    let event = appended().with_dedup_key("k-1").unwrap();
+    let record = record(settings, &event).unwrap();
+    assert_eq!(headers(&record)[1], ("key".to_owned(), Some("k-1".to_owned())));
+    assert_eq!(record.key.as_deref(), Some(&b"OrderPaid"[..]), "not the aggregate's type");
+}
+
+#[test]
 fn a_row_that_has_come_without_a_column_is_told() {
     let rows: Vec<StoredRow> = lines(include_str!("fixtures/rows.jsonl"));
     let settings = Debezium {

@@ -493,6 +493,40 @@ pub async fn a_secret_goes_during_a_release<DB: Acted>(url: &str, look: &impl Lo
     server.stop().await;
 }
 
+/// Senders that know neither the envelope nor webhooks: the configuration says where the parts are.
+pub async fn forms_of_senders<DB: Acted>(url: &str, look: &impl Look) {
+    let json = ("content-type", "application/json");
+    let mut fields = config("fields", url);
+    let place = |text: &str| Some(text.to_owned());
+    (fields.intake.map_id, fields.intake.map_type) = (place("/id"), place("/type"));
+    fields.intake.map_payload = place("/payload");
+    let server = Server::start::<DB>(fields).await;
+    let (client, body) = (server.client(), r#"{"id":"e-1","type":"Counted","payload":{"n":1}}"#);
+    let first = client.send(&[json], body).await;
+    assert_eq!(
+        (first.status, first.event(), &first.body["event_id"]),
+        (200, "applied", &json!("e-1"))
+    );
+    assert_eq!(client.send(&[json], body).await.event(), "copy");
+    server.stop().await;
+
+    let mut headers = config("headers", url);
+    headers.intake.map_id = place("header:Idempotency-Key");
+    headers.intake.map_type = place("header:X-Event-Type");
+    let server = Server::start::<DB>(headers).await;
+    let client = server.client();
+    let sent = [json, ("idempotency-key", "k-1"), ("x-event-type", "Counted")];
+    assert_eq!(client.send(&sent, r#"{"n":1}"#).await.event(), "applied");
+    assert_eq!(client.send(&sent, r#"{"n":1}"#).await.event(), "copy");
+    let untyped = client.send(&sent[..2], r#"{"n":1}"#).await;
+    assert_eq!(
+        (untyped.status, &untyped.body["error"]),
+        (400, &json!("`x-event-type` is missing or empty"))
+    );
+    assert_eq!(look.number("SELECT count(*) FROM effects").await, 2);
+    server.stop().await;
+}
+
 /// A server that ends takes no more, and answers what it has taken.
 pub async fn an_end_answers_what_was_taken<DB: Acted>(url: &str, look: &impl Look) {
     let server = Server::start::<DB>(config("ending", url)).await;
@@ -526,6 +560,7 @@ macro_rules! intake_scenarios {
             packed_bodies
             answers_name_the_parts_of_senders
             formats
+            forms_of_senders
             signatures
             an_end_answers_what_was_taken
         }

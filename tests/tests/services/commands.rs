@@ -71,7 +71,34 @@ async fn a_consumer_is_migrated_checked_run_and_looked_at() {
     assert!(out.ends_with(" already\n"), "{out}");
     let (code, out, err) = on_fresh("check").await;
     assert_eq!(code, Some(0), "{out}{err}");
-    assert!(out.starts_with("nothing ") && !out.contains("\nerror "), "{out}");
+    assert!(out.starts_with("OK to start") && !out.contains("\nerror "), "{out}");
+}
+
+#[tokio::test]
+async fn what_the_url_leaves_out_comes_from_the_environment() {
+    let stage = Stage::set("commands", 1).await;
+    let url = stage.schema.url();
+    let (login, place) = url.strip_prefix("postgres://").unwrap().split_once('@').unwrap();
+    let (user, password) = login.split_once(':').unwrap_or((login, ""));
+    let (address, rest) = place.split_once('/').unwrap();
+    let (host, port) = address.rsplit_once(':').unwrap();
+    let (database, query) = rest.split_once('?').unwrap();
+    let without = || {
+        let mut command = worker(&stage);
+        command.env("INBOX_DATABASE__URL", format!("postgres:///?{query}"));
+        command.envs([("PGPASSWORD", password), ("PGHOST", host)]);
+        command.envs([("PGPORT", port), ("PGDATABASE", database)]).env_remove("PGUSER");
+        command
+    };
+    let (code, _, err) = ran(without(), "status").await;
+    assert!(
+        code != Some(0) && err.contains("names no user, and neither does the variable `PGUSER`"),
+        "{code:?} {err}"
+    );
+    let mut command = without();
+    command.env("PGUSER", user);
+    let (code, _, err) = ran(command, "status").await;
+    assert_eq!(code, Some(0), "{err}");
 }
 
 #[tokio::test]

@@ -103,6 +103,27 @@ async fn a_follower_that_ends_the_process_is_parked_alone() {
     assert_eq!(schema.number(owned).await, 0, "the last one has ended well");
 }
 
+/// A bad deploy fails every event: the log has one line for it, as it has for events of Kafka.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failures_with_one_cause_are_one_line_of_the_log() {
+    let (schema, name) = (schema("any").await, "fails");
+    let [port] = free_ports().unwrap();
+    let mut running = Worker::spawn(server(&schema, name, port).arg("run"));
+    let client = Client::new(&format!("127.0.0.1:{port}"));
+    for n in 1..=5 {
+        let answer = settle(&client, &event(&format!("a{n}"), n, Some("reject"))).await;
+        assert_eq!(
+            (answer.status, &answer.body["reason"]),
+            (202, &json!("rejected")),
+            "{answer:?}"
+        );
+    }
+    running.terminate();
+    assert!(running.ended(SOON).await.success());
+    let log = running.log();
+    assert_eq!(log.matches("\"signal\":\"handler_failed\"").count(), 1, "{log}");
+}
+
 /// A consumer that reads Kafka and listens, with an event of Kafka that takes four seconds; the client of its intake, and a
 /// query that counts the runs of that event.
 async fn beside_an_innocent_one(stage: &Stage) -> (Command, Client, String) {

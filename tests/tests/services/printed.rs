@@ -176,6 +176,7 @@ async fn nothing_that_a_relay_prints_moves_a_cursor() {
         (&["failed", "list", "--aggregate", TYPED], [2, 2]),
         (&["status", "--set", TYPED], [2, 2]),
         (&["status", "--set", &format!("kafka.topic={TYPED}")], [2, 2]),
+        (&["check", "--json"], [0, 5]),
         (&["status", "--json"], [0, 0]),
         (&["failed", "list", "--json"], [0, 0]),
         (&["failed", "retry", "--aggregate", &aggregate], [0, 0]),
@@ -184,7 +185,7 @@ async fn nothing_that_a_relay_prints_moves_a_cursor() {
         let out = checked(args, finished(outbox.command(&RELAY), args).await, &right);
         if args.contains(&"--json") {
             let told: Value = serde_json::from_str(&out).unwrap();
-            assert!(strings(&told).contains(&CANARY), "{args:?}: {out}");
+            assert!(args[0] == "check" || strings(&told).contains(&CANARY), "{args:?}: {out}");
         }
     }
 }

@@ -329,10 +329,10 @@ async fn check_names_a_trigger_that_is_silent() {
         command.arg("check");
         ran(command).await
     };
-    let (exit, _, complaints) = check().await;
+    let (exit, complaints, _) = check().await;
     assert_eq!((exit, complaints.contains("outbox_adopt")), (0, false), "{complaints}");
     outbox.schema.run("ALTER TABLE outbox DISABLE TRIGGER outbox_adopt").await;
-    let (exit, _, complaints) = check().await;
+    let (exit, complaints, _) = check().await;
     assert_eq!(exit, 0, "{complaints}");
     assert!(
         complaints.contains("outbox_adopt of ") && complaints.contains("is disabled"),
@@ -351,7 +351,7 @@ async fn check_names_a_trigger_that_is_silent() {
              RESET allow_system_table_mods"
         ))
         .await;
-    let (_, _, complaints) = check().await;
+    let (_, complaints, _) = check().await;
     outbox.schema.run(&format!("DROP SUBSCRIPTION {subscription}")).await;
     assert!(complaints.contains("ENABLE ALWAYS TRIGGER outbox_adopt"), "{complaints}");
 }

@@ -378,7 +378,7 @@ async fn a_relay_that_is_switched_off_ships_nothing() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(running.stop().await, outbox_relay::Ended::Shutdown);
     assert_eq!(shop.count(), 0);
-    outbox.config.database.url = "postgres://127.0.0.1:1/nowhere".into();
+    outbox.config.database.url = "postgres://nobody@127.0.0.1:1/nowhere".into();
     let running = outbox.start_with(|it| it.destination("shop", shop.clone())).await;
     assert_eq!(running.stop().await, outbox_relay::Ended::Shutdown);
 }

@@ -188,6 +188,26 @@ async fn a_topic_that_changes_while_the_process_sleeps_is_not_read_on() {
     assert!(running.ended(SOON).await.success());
 }
 
+/// The log does not fall silent over a topic without partitions, and says when it can be read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_that_was_never_there_is_in_the_log_until_it_is() {
+    let services = Services::from_env();
+    let topic = Topic::planned(&services.kafka, "late-logged", 1, &[]);
+    let stage = Stage::with(topic, services.schema().await).await;
+    let mut running = Worker::spawn(worker(&stage).arg("run"));
+    running.printed(SOON, "\"signal\":\"group_stalled\"").await;
+    let line = running.log();
+    let line = line.lines().find(|line| line.contains("group_stalled")).unwrap();
+    let line: Value = serde_json::from_str(line).unwrap();
+    assert_eq!((&line["level"], &line["topic"]), (&"WARN".into(), &stage.topic.name().into()));
+    assert_eq!(line["reason"], "topic_missing");
+    assert!(line["message"].as_str().unwrap().contains("create it"), "{line}");
+    stage.topic.create_again().await;
+    running.printed(SOON, "\"signal\":\"group_resumed\"").await;
+    running.terminate();
+    assert!(running.ended(SOON).await.success());
+}
+
 /// A topic that nobody has created yet: the consumer is not ready, and begins when it is there.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_topic_that_was_never_there_is_named_and_read_when_it_is() {

@@ -6,12 +6,7 @@ use inbox_engine::internal::{LogRange, NextOffset};
 use inbox_kafka::internal::{LogFacts, TopicFacts, TopicPolicy};
 use outbox_core::{Header, IdScope, Reader, Record, TopicPartition, header_names};
 
-use super::{
-    report::{Level, Report},
-    topics,
-    topics::Sampled,
-    *,
-};
+use super::{topics::Sampled, *};
 use crate::{
     Event, Handler, HandlerResult, Tx,
     config::{Events, Unwanted},
@@ -235,9 +230,11 @@ fn a_sample_shows_what_each_record_is() {
     let table = sample::rendered(&samples);
     assert!(table.contains("orders/1@1") && table.contains("handled by"), "{table}");
     assert_eq!(sample::samples(&facts, 200, (&reader, &routes), &config()).len(), 4);
-    let json: serde_json::Value =
-        serde_json::from_str(&Report::default().json(Some(&samples))).unwrap();
+    let report = CheckReport::default();
+    let document = CheckWithSample { findings: report.document(), sample: Some(&samples) };
+    let json = serde_json::to_value(&document).unwrap();
     assert_eq!(json["sample"][0]["event_type"], "OrderPaid");
+    assert_eq!((&json["startable"], &json["findings"]), (&true.into(), &serde_json::json!([])));
     assert!(sample::rendered(&[]).starts_with("no records"));
 }
 
@@ -247,31 +244,4 @@ fn two_sessions_with_one_process_mean_a_pooler() {
     assert_eq!(pooled(7, 7, 0), None, "it is told of the pooler already");
     let finding = pooled(7, 7, 100).unwrap();
     assert!(finding.fatal && finding.text.contains("`database.statement_cache` to 0"));
-}
-
-#[test]
-fn a_report_is_a_sentence_and_a_table_with_the_worst_first() {
-    let mut report = Report::default();
-    assert_eq!(report.rendered(), "nothing is wrong");
-    report.note("handlers", ["look".to_owned()]);
-    assert_eq!(report.summary(), "nothing is wrong");
-    report.add("kafka", [Finding { fatal: false, text: "one\nreplica".into() }]);
-    assert_eq!(report.summary(), "nothing keeps the consumer from starting; 1 to think about");
-    assert!(report.startable());
-    report.add("database", [fatal("no tables")]);
-    assert!(!report.startable());
-    let expected = "\
-one finding keeps the consumer from starting
-
-LEVEL    ABOUT     FINDING AND WHAT TO CHANGE
-error    database  no tables
-warning  kafka     one replica
-note     handlers  look";
-    assert_eq!(report.rendered(), expected);
-    let json: serde_json::Value = serde_json::from_str(&report.json(None)).unwrap();
-    assert_eq!(json["startable"], false);
-    assert_eq!(json["findings"][0]["about"], "database");
-    assert_eq!(json["findings"][0]["level"], "error");
-    assert_eq!(json["findings"][0]["finding"], "no tables");
-    assert_eq!(Level::Note.max(Level::Error), Level::Note, "the worst is the least");
 }

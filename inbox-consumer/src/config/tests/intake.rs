@@ -4,7 +4,7 @@ use crate::config::Config;
 
 fn config(listen: &str) -> Config {
     let mut config =
-        Config::new("billing", "", Vec::<String>::new(), "postgres://localhost/billing");
+        Config::new("billing", "", Vec::<String>::new(), "postgres://app@localhost/billing");
     config.intake.listen = listen.into();
     config
 }

@@ -1,5 +1,7 @@
 //! What is told of direct events: failures of handlers.
 
+use std::time::Instant;
+
 use inbox_engine::internal::Failure;
 use inbox_store::internal::port::Owners;
 
@@ -15,6 +17,9 @@ impl<DB: Owners> Direct<DB> {
         for failure in failures {
             let Some(item) = failure.index.and_then(|index| items.get(index)) else { continue };
             let [event_type, event_id, aggregate] = event_labels(item);
+            let kind = event_type.as_deref().unwrap_or_default();
+            let failed = &self.work.state.failures;
+            let Some(times) = failed.record(kind, &failure.error, Instant::now()) else { continue };
             Signal::HandlerFailed {
                 partition: self.settings.place.clone(),
                 offset: None,
@@ -22,7 +27,7 @@ impl<DB: Owners> Direct<DB> {
                 event_type,
                 event_id,
                 aggregate,
-                times: 1,
+                times,
                 error: failure.error.clone(),
             }
             .emit();

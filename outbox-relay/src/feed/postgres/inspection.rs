@@ -29,7 +29,7 @@ impl InspectionSql for Postgres {
     t.rows - t.destinations AS without_topic, t.destinations AS without_destination,
     (SELECT count(*) FROM (SELECT seq FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL
         ORDER BY aggregate_type, aggregate_id, seq LIMIT 2000) t) AS together,
-    pg_table_size('outbox_events'::regclass) AS table_bytes, pg_indexes_size('outbox_events'::regclass) AS index_bytes,
+    z.table_bytes, z.index_bytes,
     coalesce(date_part('epoch', r.lease_until) - date_part('epoch', now()), 0) AS lease
 FROM (SELECT count(*) AS rows FROM (SELECT seq FROM outbox_events
     WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND NOT held AND retry_at IS NULL AND waits_for IS NULL
@@ -46,7 +46,9 @@ CROSS JOIN (SELECT count(*) AS rows, count(*) FILTER (WHERE waits_for LIKE 'dest
 LEFT JOIN (SELECT seq, date_part('epoch', now()) - date_part('epoch', greatest(created_at, deliver_after)) AS waits
     FROM outbox_events
     WHERE sent_at IS NULL AND failed_at IS NULL ORDER BY seq LIMIT 1) o ON true
-LEFT JOIN outbox_relays r ON true";
+LEFT JOIN outbox_relays r ON true
+CROSS JOIN (SELECT sum(pg_table_size(oid))::bigint AS table_bytes, sum(pg_indexes_size(oid))::bigint AS index_bytes FROM (
+    SELECT relid::oid AS oid FROM pg_partition_tree('outbox_events') UNION SELECT 'outbox_events'::regclass::oid) p) z";
 
     async fn doubts(session: &mut PgConnection) -> Result<Vec<Finding>, FeedError> {
         let row = Self::fetch_one(session, DURABILITY, &[]).await?;

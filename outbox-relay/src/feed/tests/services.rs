@@ -4,6 +4,7 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Postgres};
 use uuid::Uuid;
 
 use super::{Place, Tested, scenarios};
+use crate::port::{Inspection as _, Measurements as _};
 
 impl Tested for Postgres {
     const ID: &'static str = "gen_random_uuid()";
@@ -116,5 +117,35 @@ async fn retention_goes_on_behind_what_is_unsent() {
 async fn a_key_longer_than_append_takes_is_refused() {
     let mut place = Place::<Postgres>::new(session().await).await;
     scenarios::a_key_longer_than_append_takes_is_refused(&mut place).await;
+    dropped(place.session).await;
+}
+
+/// An outbox that was partitioned by hand works; its size is that of its partitions, and what it lacks is reported.
+#[tokio::test]
+async fn a_partitioned_outbox_is_measured_and_what_it_lacks_is_reported() {
+    let mut place = Place::<Postgres>::new(session().await).await;
+    let plain = Postgres::reading(&mut place.session).await.unwrap();
+    assert!(plain.table_bytes > Some(0) && plain.index_bytes > Some(0), "{plain:?}");
+    assert_eq!(Postgres::findings(&mut place.session).await.unwrap(), []);
+    for sql in [
+        "ALTER TABLE outbox_events RENAME TO outbox_before",
+        "CREATE TABLE outbox_events (LIKE outbox_before INCLUDING DEFAULTS INCLUDING IDENTITY INCLUDING CONSTRAINTS,
+            PRIMARY KEY (seq)) PARTITION BY RANGE (seq)",
+        "CREATE TABLE outbox_1 PARTITION OF outbox_events FOR VALUES FROM (MINVALUE) TO (MAXVALUE)",
+        "CREATE UNIQUE INDEX ON outbox_1 (dedup_key)",
+        "INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id)
+            SELECT gen_random_uuid(), 'T', 'A', n::text FROM generate_series(1, 1000) n",
+    ] {
+        place.run(sql).await;
+    }
+    let reading = Postgres::reading(&mut place.session).await.unwrap();
+    assert!(reading.table_bytes > plain.table_bytes, "{reading:?}");
+    assert!(reading.index_bytes > Some(0), "{reading:?}");
+    let found = Postgres::findings(&mut place.session).await.unwrap();
+    let text = "outbox_events is partitioned, and PostgreSQL has no unique index on dedup_key";
+    assert!(
+        found.iter().any(|finding| !finding.fatal && finding.text.starts_with(text)),
+        "{found:?}"
+    );
     dropped(place.session).await;
 }
