@@ -81,12 +81,9 @@ impl Report {
     /// In one sentence.
     pub(crate) fn summary(&self) -> String {
         match (self.count(Level::Error), self.count(Level::Warning)) {
-            (0, 0) => "nothing is wrong".to_owned(),
-            (0, doubts) => {
-                format!("nothing keeps the consumer from starting; {doubts} to think about")
-            }
-            (1, _) => "one finding keeps the consumer from starting".to_owned(),
-            (errors, _) => format!("{errors} findings keep the consumer from starting"),
+            (0, 0) => "OK, no findings".to_owned(),
+            (0, warnings) => format!("OK to start, {}", printed::counted(warnings, "warning")),
+            (errors, _) => format!("cannot start: {}", printed::counted(errors, "error")),
         }
     }
 

@@ -64,7 +64,7 @@ fn a_topic_that_outlives_the_inbox_is_doubtful() {
     let month = Duration::from_hours(24 * 30);
     let start = "topic orders keeps records for 30days";
     one(settings(|kept| kept.time = Some(month)), start, "`retention.inbox` is 7days");
-    let start = "topic orders keeps records for ever";
+    let start = "topic orders keeps records forever";
     one(settings(|kept| kept.time = None), start, "raise `retention.inbox`");
 }
 
@@ -80,20 +80,20 @@ fn settings_that_lose_events_are_told() {
     one(settings(|kept| kept.in_sync_min = 1), start, "set it to 2");
     let start = "topic orders has min.insync.replicas=4 and 3 replicas";
     one(settings(|kept| kept.in_sync_min = 4), start, "lower the first");
-    let start = "topic orders takes batches of 100000001 bytes";
+    let start = "topic orders accepts batches of 100000001 bytes";
     one(settings(|kept| kept.batch_bytes_max = Some(100_000_001)), start, "`unreadable_batch`");
     let single = |topic: &mut TopicFacts| {
         topic.replicas_min = 1;
         topic.policy.as_mut().unwrap().in_sync_min = 1;
     };
-    one(kept(single), "topic orders has one replica", "have three");
+    one(kept(single), "topic orders has replication factor 1", "use 3");
     let start = "topic orders has partitions without a leader ([1])";
     one(kept(|topic| topic.leaderless = vec![1]), start, "until a broker");
 }
 
 #[test]
 fn a_topic_whose_settings_may_not_be_seen_says_so() {
-    let start = "how topic orders keeps its records is not known";
+    let start = "the retention of topic orders is unknown";
     one(kept(|topic| topic.policy = None), start, "DESCRIBE_CONFIGS");
 }
 
@@ -149,9 +149,9 @@ fn partitions_that_were_added_or_are_gone_are_told() {
     assert_eq!(text(2, &[row(0, 1), row(1, 1)]), "");
     assert_eq!(text(3, &[]), "", "the first start has had none");
     let added = text(3, &[row(0, 1), row(1, 1)]);
-    assert!(added.contains("never had ([2])") && added.contains("order"), "{added}");
+    assert!(added.contains("never owned ([2])") && added.contains("order"), "{added}");
     let gone = text(1, &[row(0, 1), row(1, 1)]);
-    assert!(gone.contains("knows [1] besides") && gone.contains("retire"), "{gone}");
+    assert!(gone.contains("also has [1]") && gone.contains("retire"), "{gone}");
     let retired = PartitionRow { retired: true, ..row(1, 1) };
     assert_eq!(text(1, &[row(0, 1), retired]), "");
 }
@@ -252,16 +252,16 @@ fn two_sessions_with_one_process_mean_a_pooler() {
 #[test]
 fn a_report_is_a_sentence_and_a_table_with_the_worst_first() {
     let mut report = Report::default();
-    assert_eq!(report.rendered(), "nothing is wrong");
+    assert_eq!(report.rendered(), "OK, no findings");
     report.note("handlers", ["look".to_owned()]);
-    assert_eq!(report.summary(), "nothing is wrong");
+    assert_eq!(report.summary(), "OK, no findings");
     report.add("kafka", [Finding { fatal: false, text: "one\nreplica".into() }]);
-    assert_eq!(report.summary(), "nothing keeps the consumer from starting; 1 to think about");
+    assert_eq!(report.summary(), "OK to start, 1 warning");
     assert!(report.startable());
     report.add("database", [fatal("no tables")]);
     assert!(!report.startable());
     let expected = "\
-one finding keeps the consumer from starting
+cannot start: 1 error
 
 LEVEL    ABOUT     FINDING AND WHAT TO CHANGE
 error    database  no tables
@@ -274,4 +274,25 @@ note     handlers  look";
     assert_eq!(json["findings"][0]["level"], "error");
     assert_eq!(json["findings"][0]["finding"], "no tables");
     assert_eq!(Level::Note.max(Level::Error), Level::Note, "the worst is the least");
+}
+
+#[test]
+fn the_report_of_check_is_its_snapshot() {
+    let mut report = Report::default();
+    let mut text = format!("{}\n\n", report.rendered());
+    let topic = |change: fn(&mut TopicFacts)| {
+        let mut topic = topic();
+        change(&mut topic);
+        topics::kept(&topic, &config())
+    };
+    report.add("kafka", topic(|topic| topic.replicas_min = 1));
+    report.add("kafka", topic(|topic| topic.policy.as_mut().unwrap().compacted = true));
+    report.add("kafka", topic(|topic| topic.policy.as_mut().unwrap().time = None));
+    report.add("kafka", topics::behind(&self::topic(), &[log(None)], &[row(0, 49)]));
+    let stalled = PartitionRow { standstill: Some("reused: offset 7".into()), ..row(1, 10) };
+    report.add("kafka", topics::standing(&[stalled]));
+    text.push_str(&report.rendered());
+    report.add("database", pooled(7, 7, 100));
+    report.note("handlers", ["none of the 20 newest records has the type `OrderPaid`".to_owned()]);
+    crate::cli::snapshots::snapshot("check", &format!("{text}\n\n{}", report.rendered()));
 }
