@@ -80,8 +80,8 @@ async fn new_rows_do_not_overtake_older_ones() {
     }
     let Err(BuildError::Unsafe(found)) = built else { panic!("{built:?}") };
     assert_eq!(found.len(), 1, "{found:?}");
-    let told = "sequence_behind: 11 is the number that the next row of outbox_events gets, and 1040 is the \
-                largest that a row has";
+    let told = "sequence_behind: 11 is the number that the next row of outbox_events gets, but \
+                1040 is already the largest";
     assert!(found[0].text.starts_with(told), "{found:?}");
     let (code, _, err) = ran(outbox.command(&RELAY), "check").await;
     assert_eq!(code, Some(5), "{err}");
@@ -193,10 +193,10 @@ async fn check_names_the_privilege_that_comparing_lacks() {
     outbox.schema.run(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(
-        err.contains(&format!("{grant} {role}")) && out.contains("1 to think about"),
+        err.contains(&format!("{grant} {role}")) && out.contains("OK to start, 1 warning"),
         "{out}{err}"
     );
-    assert_eq!((later, said.trim()), (Some(0), "nothing is wrong"), "{said}");
+    assert_eq!((later, said.trim()), (Some(0), "OK, no findings"), "{said}");
 }
 
 /// What a sequence is made of may change under a relay, too: numbers in stock are given late, and would be sent first.
@@ -227,7 +227,7 @@ async fn a_column_without_a_sequence_of_its_own_is_told() {
     outbox.schema.run("ALTER TABLE outbox_events ALTER seq DROP IDENTITY").await;
     let (code, _, err) = ran(outbox.command(&RELAY), "check").await;
     assert_eq!(code, Some(0), "{err}");
-    assert!(err.contains("outbox_events.seq has no sequence of its own"), "{err}");
+    assert!(err.contains("outbox_events.seq owns no sequence"), "{err}");
 }
 
 /// A partitioned table has a unique index only with the columns that part it; rows twice by one key are nobody's error.
