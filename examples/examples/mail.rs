@@ -15,8 +15,8 @@
 //! the mail server on 127.0.0.1:… is too busy for bob twice, and has no mailbox eve
 //! 20 orders: each is taken from the stock … ms after its commit, by NOTIFY alone, and has its mail
 //! bob's 2 mails have come in their order, after 3 attempts for the first
-//! eve's mail is set aside with its follower: …no such mailbox…
-//! health: this relay has the turn, and ready, since one mailbox is nobody else's trouble; metrics: 1 row set aside
+//! eve's mail is parked with its follower: …no such mailbox…
+//! health: this relay is active, and ready, since one mailbox is nobody else's trouble; metrics: 1 row parked
 //! 24 articles are taken from the stock, though 2 mails could not be sent
 //! a shutdown waits for the mail that is under way: it is marked, and was sent once
 //! ```
@@ -234,7 +234,7 @@ pub async fn main() -> Result<(), Error> {
     .fetch_one(&pool)
     .await?;
     assert_eq!(mail_server.attempts("eve@example.org"), 1);
-    println!("eve's mail is set aside with its follower: {error}");
+    println!("eve's mail is parked with its follower: {error}");
     // A service with a port of its own mounts both: `readings.readiness()` and `readings.prometheus()`.
     wait_until("the metrics tell of it", async || {
         let text = relay.readings.prometheus();
@@ -246,7 +246,7 @@ pub async fn main() -> Result<(), Error> {
     let health = relay.readings.readiness();
     assert!(health.ready, "{health:?}");
     println!(
-        "health: {}, and ready, since one mailbox is nobody else's trouble; metrics: 1 row set aside",
+        "health: {}, and ready, since one mailbox is nobody else's trouble; metrics: 1 row parked",
         health.sentence
     );
     let left: i64 = sqlx::query_scalar("SELECT count FROM stock").fetch_one(&pool).await?;

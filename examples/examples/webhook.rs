@@ -18,7 +18,7 @@
 //! the parcel service is down; the relay says: destination parcels (…
 //! it is back: 12 parcels, and no attempt was spent
 //! no parcels go to Atlantis: dora's and emil's orders are set aside with 1 follower each, the others go on
-//! row … Customer/dora: the webhook parcels answered 422 Unprocessable …: no parcels go to Atlantis
+//! row … Customer/dora: webhook parcels answered 422 Unprocessable …: no parcels go to Atlantis
 //! dora's row is retried, now that Atlantis is served: both of her parcels are sent, in order
 //! emil's row is discarded: his other parcel is sent
 //! the relay was killed after the delivery, before its mark: the next one delivered a copy, which changed nothing

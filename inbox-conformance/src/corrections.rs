@@ -149,7 +149,7 @@ pub async fn a_beginning_is_decided_once<DB: Probe>(settings: DB::Settings) {
         assert!(!DB::in_transaction(&scene.session), "a decision left its transaction open");
         assert_eq!(done.expect("the decision failed"), wanted);
     }
-    assert_eq!(scene.said().await, [("skip".into(), "begins at 40: seen".into(), Some(40))]);
+    assert_eq!(scene.said().await, [("skip".into(), "starts at 40: seen".into(), Some(40))]);
     let taken = scene.take_over().await.ownership;
     assert_eq!((taken.watermark.0, taken.resume.0), (40, 40));
     assert!(taken.lanes.iter().all(|lane| lane.last.0 == 39));

@@ -213,7 +213,7 @@ fn unreadable(error: &outbox_core::RulesError) -> BuildError {
 
 fn outage(error: sqlx::Error) -> BuildError {
     let error = outbox_core::internal::said(&error);
-    BuildError::Database(OpenError::Outage(format!("the database failed a first look: {error}")))
+    BuildError::Database(OpenError::Outage(format!("database check at startup failed: {error}")))
 }
 
 impl<DB: Store> Consumer<DB> {
@@ -373,7 +373,7 @@ pub async fn migrate<DB: Store>(config: &Config) -> Result<Vec<i64>, BuildError>
     DB::close_hard(conn).await;
     let failed = |tables: &str, error: sqlx::Error| {
         let error = outbox_core::internal::said(&error);
-        BuildError::Schema(format!("the {tables} tables could not be brought up to date: {error}"))
+        BuildError::Schema(format!("migrating the {tables} tables failed: {error}"))
     };
     let applied = applied.map_err(|error| failed("inbox", error))?;
     beside.map_err(|error| failed("outbox", error))?;

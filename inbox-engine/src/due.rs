@@ -90,8 +90,8 @@ impl<T> Partition<T> {
         let lanes = self.lanes.len();
         let misplaced = due.iter().find(|due| usize::from(due.lane.0) >= lanes)?;
         Some(Standstill::LaneRule(format!(
-            "a parked queue is said to be in lane {}, but the partition has {lanes} lanes: rows of the \
-             inbox tables were changed by hand; make them agree before you go on",
+            "a parked queue is in lane {}, but the partition has {lanes} lanes: rows of the inbox \
+             tables were changed by hand; make them consistent before you continue",
             misplaced.lane.0
         )))
     }

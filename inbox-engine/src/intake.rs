@@ -158,9 +158,9 @@ impl<T> Partition<T> {
         let known = self.lanes[usize::from(lane)].state.leader_epoch;
         let LeaderEpoch(stored) = known.max(self.record.leader_epoch);
         Standstill::Rewritten(format!(
-            "the record at offset {} has leader epoch {}, but lane {lane} settled that offset under \
-             epoch {stored}: the log was truncated and written again; compare the topic with the \
-             database before you go on",
+            "the record at offset {} has leader epoch {}, but lane {lane} settled that offset \
+             under epoch {stored}: the log was truncated and rewritten; compare the topic with \
+             the database before you continue",
             item.offset.0, item.leader_epoch.0
         ))
     }

@@ -35,11 +35,15 @@ impl<T> Engine<T> {
             BatchOutcome::Full(error) => self.handle_full(batch, error, now),
             BatchOutcome::Reused(index) => {
                 let offset = batch.items[index].offset.0;
-                self.hold(id, Standstill::Reused(format!(
-                    "the record at offset {offset} has an id that was never seen, although its lane \
-                     has passed that offset: the log holds other records than it did; compare the \
-                     topic with the database before you go on"
-                )), now);
+                self.hold(
+                    id,
+                    Standstill::Reused(format!(
+                        "the record at offset {offset} has an id that was never seen, although its \
+                     lane has passed that offset: the log holds other records than before; \
+                     compare the topic with the database before you continue"
+                    )),
+                    now,
+                );
             }
         }
     }
@@ -256,7 +260,7 @@ impl<T> Engine<T> {
             return None;
         }
         queue.alone.count_soon(max);
-        let text = format!("met {max} times alone while others committed: {error}");
+        let text = format!("conflicted {max} times alone while others committed: {error}");
         self.handle_failures(batch, &[Failure::retry(0, text)], now);
         None
     }

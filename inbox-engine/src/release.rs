@@ -164,7 +164,7 @@ impl<T> Engine<T> {
         let max = self.limits.alone_max;
         let at_fault = queue.is_at_fault(release.events_max, (latest, self.commits), max);
         if at_fault {
-            let text = format!("met {max} times alone while others committed: {error}");
+            let text = format!("conflicted {max} times alone while others committed: {error}");
             queue.blamed = Some(text);
         }
         at_fault

@@ -31,9 +31,9 @@ pub fn first_watermark(
         && Rule::OwnOffsetIsNoStart.on()
     {
         return Err(Standstill::HistoryLost(format!(
-            "the database has no row for this partition, but this consumer has committed offset {} for it: \
-             {whose}. What was done below that offset is not known here: decide where to go on with \
-             `skip --to committed`, `start`, `end` or an offset",
+            "the database has no row for this partition, but this consumer has committed offset \
+             {} for it: {whose}. What was done below that offset is unknown: choose where to \
+             continue with `skip --to committed`, `start`, `end` or an offset",
             next.0
         )));
     }
@@ -43,7 +43,8 @@ pub fn first_watermark(
         (None, true, Start::Latest) => Ok(log_end),
         (None, true, Start::Error) => Err(Standstill::StartUndecided(
             "neither the database nor the group has an offset for this partition, and `start` is \
-             \"error\"; set `start` to \"earliest\" or \"latest\", or commit an offset for the group"
+             \"error\"; set `start` to \"earliest\" or \"latest\", or commit an offset for the \
+             group"
                 .into(),
         )),
     }
@@ -82,17 +83,17 @@ pub fn resume(
     let Settled { watermark, record, log_end_seen } = settled;
     if log_end < watermark {
         return Err(Standstill::LogEndsBelow(format!(
-            "the log ends at {}, but everything below {} is settled: the brokers lost records that they \
-             had acknowledged (an unclean leader election, a restored broker), or the leader has not \
-             caught up yet; it is asked again",
+            "the log ends at {}, but everything below {} is settled: the brokers lost records \
+             that they had acknowledged (an unclean leader election, a restored broker), or the \
+             leader has not caught up yet; checking again",
             log_end.0, watermark.0
         )));
     }
     if log_start > watermark {
         return Err(Standstill::LogStartsAbove(format!(
-            "the log begins at {}, but everything below {} only is settled: the records between were \
-             removed by retention before they were handled; if they are to be given up, raise the \
-             partition's watermark with `skip`",
+            "the log begins at {}, but only events below {} are settled: retention deleted the \
+             records in between before they were handled; to give them up, raise the partition's \
+             watermark with `skip`",
             log_start.0, watermark.0
         )));
     }
@@ -113,9 +114,10 @@ pub fn resume(
 
 fn ended_below(watermark: NextOffset, seen: NextOffset) -> Standstill {
     Standstill::LogEndedBelow(format!(
-        "the log was seen to end at {}, below {}, and has grown since; which record was settled last is not \
-         known, so nothing can show that it is the same log: find out whether the brokers have lost records, \
-         let the producers send again what is missing, then go on with `skip`",
+        "the log once ended at {}, below {}, and has grown since; the record that was settled \
+         last is unknown, so nothing can prove that it is the same log: find out whether the \
+         brokers lost records, have producers send again what is missing, then continue with \
+         `skip`",
         seen.0, watermark.0
     ))
 }

@@ -107,9 +107,10 @@ fn sentence(delivery: &Delivery, deadline: Duration) -> String {
     let event_type = delivery.event.as_ref().map_or("?", |event| &event.event_type);
     let event_id = delivery.id();
     format!(
-        "the handler of `{event_type}` was called for {topic}/{partition}@{} (event {event_id}) and does not come back \
-         within its time (`retry.attempt_deadline`, {deadline:?}): it blocks its thread, and nobody can end it but \
-         with the process; move what blocks into `tokio::task::spawn_blocking`",
+        "the handler of `{event_type}` was called for {topic}/{partition}@{} (event {event_id}) \
+         and did not return within its deadline (`retry.attempt_deadline`, {deadline:?}): it \
+         blocks its thread; only ending the process can stop it. Move blocking code into \
+         `tokio::task::spawn_blocking`",
         delivery.offset.0
     )
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 /// Why an event is to be sent again of which nobody knows what became of it.
 pub(crate) const UNKNOWN: &str =
-    "whether it was committed is not known; the answer to the next attempt says so";
+    "the outcome of the commit is unknown; the answer to the next attempt reports it";
 
 /// What became of one event.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,7 +66,8 @@ impl<'a> Told<'a> {
             Answer::Settled(Settlement::Ignored) => ("ignored", None),
             Answer::Settled(Settlement::DeadLettered) => ("dead_lettered", None),
             Answer::Settled(Settlement::Mismatch(_)) => {
-                let reason = "another event with this id was taken before: its type, aggregate or payload differs";
+                let reason = "another event with this id was accepted before, with different \
+                              type, aggregate or payload";
                 ("mismatch", Some(reason))
             }
             Answer::Again { error, .. } => ("again", Some(*error)),

@@ -114,7 +114,7 @@ impl<DB: Owners> Intake<DB> {
             let (DriverEnd::Fatal(error) | DriverEnd::Panicked(error)) = end else {
                 return direct.leave().await;
             };
-            let reason = format!("what releases parked events of the intake has ended: {error}");
+            let reason = format!("the task that releases parked intake events ended: {error}");
             Direct::<DB>::tell_doubt(reason);
             tokio::time::sleep(RELEASE_AGAIN).await;
         }
@@ -130,7 +130,7 @@ impl<DB: Owners> Intake<DB> {
             tokio::time::sleep(REFRESH_EVERY).await;
             let wrong = secrets.refresh().err();
             if let Some(error) = wrong.as_ref().filter(|_| wrong != told) {
-                let doubt = format!("{error}; what was there before is used on");
+                let doubt = format!("{error}; the previous secrets stay in use");
                 Direct::<DB>::tell_doubt(doubt);
             }
             told = wrong;

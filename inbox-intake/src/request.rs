@@ -100,16 +100,15 @@ impl<DB: Owners> Shared<DB> {
         }
         let wait = self.settings.request_timeout;
         let answers = self.queue.submit(events, wait).map_err(|closed| match closed {
-            Closed::Full => Refusal::again("too many events wait already", 1),
+            Closed::Full => Refusal::again("too many events are waiting", 1),
             Closed::Ending => Refusal::again("this server is shutting down", 1),
         })?;
         match tokio::time::timeout(wait, answers).await {
             Ok(Ok(answers)) => Ok(answer::of_events(&ids, &answers, is_list)),
-            Ok(Err(_)) => {
-                Err(Refusal::again("the server failed; what became of it is not known", 1))
-            }
+            Ok(Err(_)) => Err(Refusal::again("the server failed; the outcome is unknown", 1)),
             Err(_) => Err(Refusal::again(
-                "it was not settled in time, and may be yet; the answer to the next attempt says so",
+                "it was not settled in time, but may still be; the answer to the next attempt \
+                 reports it",
                 1,
             )),
         }
@@ -125,11 +124,11 @@ impl<DB: Owners> Shared<DB> {
         let max = self.settings.body_bytes_max;
         let said = headers.get(header::CONTENT_LENGTH).and_then(|said| said.to_str().ok());
         if said.and_then(|said| said.parse::<usize>().ok()).is_some_and(|said| said > max) {
-            return Err(self.not_read(NotRead::TooLarge, "did not arrive whole"));
+            return Err(self.not_read(NotRead::TooLarge, "did not arrive completely"));
         }
         let read = arriving.read(body, max);
         match tokio::time::timeout(self.settings.request_timeout, read).await {
-            Ok(read) => read.map_err(|why| self.not_read(why, "did not arrive whole")),
+            Ok(read) => read.map_err(|why| self.not_read(why, "did not arrive completely")),
             Err(_) => {
                 Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"))
             }
@@ -140,7 +139,7 @@ impl<DB: Owners> Shared<DB> {
     async fn unpack(&self, packed: &Bytes, arriving: &Arriving<'_>) -> Result<Bytes, Refusal> {
         let unpacked = arriving.unpack(packed, self.settings.body_bytes_max).await;
         unpacked.map_err(|why| {
-            self.not_read(why, "is not one whole member of gzip, as `Content-Encoding` says")
+            self.not_read(why, "is not a single complete gzip member, as `Content-Encoding` claims")
         })
     }
 
@@ -153,7 +152,7 @@ impl<DB: Owners> Shared<DB> {
             }
             NotRead::Broken => Refusal::new(StatusCode::BAD_REQUEST, format!("the body {broken}")),
             NotRead::Crowded => Refusal::again(
-                "too much arrives at once, and this body has been arriving for longest",
+                "too much data arrives at once, and this body has been arriving longest",
                 1,
             ),
         }
@@ -180,7 +179,8 @@ impl<DB: Owners> Shared<DB> {
         let events = format::read(headers, body, &self.settings.webhook, now_ms)?;
         let (count, max) = (events.records.len(), self.settings.events_max);
         if count > max {
-            let error = format!("{count} events are too many for one request; {max} are the most");
+            let error =
+                format!("{count} events are too many for one request; at most {max} are allowed");
             return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, error));
         }
         let mut read = Vec::with_capacity(count);
@@ -191,7 +191,7 @@ impl<DB: Owners> Shared<DB> {
                     let error = events.names.sentence(&error);
                     Refusal { at, ..Refusal::new(StatusCode::BAD_REQUEST, error) }
                 }
-                None => Refusal::again("nothing is ready yet", 1),
+                None => Refusal::again("not ready yet", 1),
             })?);
         }
         Ok((read, events.is_list))
@@ -202,12 +202,12 @@ impl<DB: Owners> Shared<DB> {
 pub(crate) async fn unknown(request: Request<Body>) -> Response<Body> {
     let (method, path) = (request.method(), request.uri().path());
     if path == EVENTS {
-        let error = format!("{EVENTS} takes POST, not {method}");
+        let error = format!("{EVENTS} accepts POST, not {method}");
         let mut response = answer::refusal(StatusCode::METHOD_NOT_ALLOWED, &error, None, None);
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
         return response;
     }
-    let error = format!("there is nothing at this path; events are sent to {EVENTS}, by POST");
+    let error = format!("not found; send events to {EVENTS} by POST");
     answer::refusal(StatusCode::NOT_FOUND, &error, None, None)
 }
 
@@ -224,7 +224,7 @@ fn is_packed(headers: &HeaderMap) -> Result<bool, Refusal> {
         return Ok(true);
     }
     let error = format!(
-        "`Content-Encoding: {}` is not read here: send gzip, or the body as it is",
+        "`Content-Encoding: {}` is not supported: send gzip, or the body as it is",
         String::from_utf8_lossy(encoding.as_bytes()).escape_debug()
     );
     Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, error))

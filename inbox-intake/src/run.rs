@@ -21,12 +21,12 @@ const TRIES_MAX: u32 = 200;
 const CONFLICT_DELAY: Duration = Duration::from_millis(10);
 const CONFLICT_DELAY_MAX: Duration = Duration::from_secs(1);
 
-const OUT: &str = "the database cannot be used at the moment";
-const BUSY: &str = "another transaction holds what it needs";
-const NO_END: &str = "its transaction failed again and again, and nothing says why";
+const OUT: &str = "the database is unavailable at the moment";
+const BUSY: &str = "another transaction holds a lock that it needs";
+const NO_END: &str = "its transaction failed repeatedly, for an unknown reason";
 const FAILED: &str = "its handler failed, and may succeed later";
-const BEHIND: &str = "an earlier event of its aggregate in this request was not taken";
-const FULL: &str = "no more events may be parked until somebody sees to those that are";
+const BEHIND: &str = "an earlier event of its aggregate in this request was not accepted";
+const FULL: &str = "the limit of parked events is reached; release or discard some first";
 pub(crate) const LATE: &str = "it was not reached in time";
 
 /// Events that go into one transaction.

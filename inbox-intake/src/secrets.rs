@@ -68,18 +68,18 @@ fn read_all(files: &[PathBuf]) -> Result<Vec<WebhookKey>, String> {
             })?);
         }
         if keys.len() == before {
-            return Err(format!("there is no secret in {}", path.display()));
+            return Err(format!("{} contains no secret", path.display()));
         }
     }
     if keys.len() > SECRETS_MAX {
-        return Err(format!("there are {} secrets; {SECRETS_MAX} are the most", keys.len()));
+        return Err(format!("there are {} secrets; at most {SECRETS_MAX} are allowed", keys.len()));
     }
     Ok(keys)
 }
 
 fn read_file(path: &Path) -> Result<String, String> {
     let wrong = |error: &dyn std::fmt::Display| {
-        format!("the secrets in {} cannot be read: {error}", path.display())
+        format!("cannot read the secrets in {}: {error}", path.display())
     };
     let file = fs::File::open(path).map_err(|error| wrong(&error))?;
     let mut text = String::new();
@@ -96,7 +96,7 @@ mod tests {
     fn secrets_change_while_their_file_can_be_read() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("secrets");
-        assert!(Secrets::open(vec![file.clone()]).unwrap_err().contains("cannot be read"));
+        assert!(Secrets::open(vec![file.clone()]).unwrap_err().contains("cannot read"));
         let one = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n";
         fs::write(&file, one).unwrap();
         let secrets = Secrets::open(vec![file.clone()]).unwrap();
@@ -115,6 +115,6 @@ mod tests {
         fs::write(&file, "\n").unwrap();
         assert!(secrets.refresh().unwrap_err().contains("no secret"));
         fs::write(&file, one.repeat(9)).unwrap();
-        assert!(secrets.refresh().unwrap_err().contains("the most"));
+        assert!(secrets.refresh().unwrap_err().contains("at most 8 are allowed"));
     }
 }

@@ -23,17 +23,18 @@ pub(crate) fn verify(
     };
     let (id, timestamp) = (header(names.id)?, header(names.timestamp)?);
     let signatures = header(names.signature)?;
-    let at: u64 =
-        timestamp.parse().map_err(|_| format!("`{}` is no number of seconds", names.timestamp))?;
+    let at: u64 = timestamp
+        .parse()
+        .map_err(|_| format!("`{}` is not a number of seconds", names.timestamp))?;
     if at.abs_diff(now) > tolerance {
-        return Err(format!("`{}` is too far from now", names.timestamp));
+        return Err(format!("`{}` is too far from the current time", names.timestamp));
     }
     let signatures = signatures.split(' ').filter(|signature| signature.starts_with("v1,"));
     let signatures = signatures.take(SIGNATURES_MAX);
     if keys.iter().any(|key| key.has_signed(signatures.clone(), id, timestamp, body)) {
         Ok(())
     } else {
-        Err(format!("no signature in `{}` is of a secret that is known here", names.signature))
+        Err(format!("no signature in `{}` matches a known secret", names.signature))
     }
 }
 

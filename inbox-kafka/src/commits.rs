@@ -40,7 +40,7 @@ impl PollLoop {
         let submitted = if own.is_empty() {
             let names: Vec<String> = foreign.iter().map(partition_label).collect();
             Err(BrokerError(format!(
-                "offsets were not committed: the assignment of {} that they are of has ended",
+                "offsets were not committed: the assignment of {} that they belong to has ended",
                 names.join(", ")
             )))
         } else {

@@ -60,7 +60,7 @@ pub(crate) fn topic_state(
         Err(NoFacts::Forbidden) => Err(BrokerError(Forbidden::topic(topic.into()).to_string())),
         Err(NoFacts::Unsupported) => Ok(Some(TopicState::UNKNOWN)),
         Err(NoFacts::Failed(why)) => {
-            Err(BrokerError(format!("asking about the topic {topic} failed: {why}")))
+            Err(BrokerError(format!("querying the topic {topic} failed: {why}")))
         }
     }
 }

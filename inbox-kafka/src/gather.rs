@@ -32,8 +32,8 @@ const NAMES: [&str; 11] = [
 ];
 
 /// What keeps the client from reading headers.
-const TOO_MANY: &str = "there are more than 100,000 of them, the most that the Kafka client takes, or they are \
-                        malformed; let its producer send fewer";
+const TOO_MANY: &str = "there are more than 100,000, the limit of the Kafka client, or they are \
+                        malformed; have its producer send fewer";
 
 /// What has arrived in this round and was not sent yet.
 #[derive(Debug, Default)]
@@ -157,6 +157,5 @@ impl Gather {
 /// may be the name of another.
 fn zero_byte_name(name: &[u8]) -> Text {
     let name = String::from_utf8_lossy(&name[..name.len().min(64)]).escape_debug().to_string();
-    format!("the name of one has a zero byte, behind `{name}`; let its producer leave that out")
-        .into()
+    format!("one name contains a zero byte, after `{name}`; have its producer remove it").into()
 }

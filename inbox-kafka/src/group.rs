@@ -44,8 +44,8 @@ impl PollLoop {
             let names: Vec<String> =
                 self.states.topic_partitions(&refused).iter().map(partition_label).collect();
             let why = format!(
-                "the group gives {}, of topics that `kafka.topics` does not name: nothing of them is read, and this \
-                 member rejoins the group to return them",
+                "the group gives {}, of topics that `kafka.topics` does not name: they are not \
+                 read, and this member rejoins the group to return them",
                 names.join(", ")
             );
             self.tell_trouble(RDKafkaErrorCode::UnknownPartition, &why);
@@ -81,7 +81,12 @@ impl PollLoop {
     pub(crate) fn handle_group(&mut self, described: Result<GroupView, String>) {
         if self.misfit.asked.take() == Some(true) {
             let who = described.as_ref().map_or_else(
-                |why| format!("the other members use another one, and the group cannot be described: {why}"),
+                |why| {
+                    format!(
+                        "the other members use another one, and the group cannot be \
+                               described: {why}"
+                    )
+                },
                 GroupView::others,
             );
             self.tell_trouble(RDKafkaErrorCode::InconsistentGroupProtocol, &who);
@@ -116,14 +121,16 @@ impl PollLoop {
         let names: Vec<&str> = topics.iter().map(|topic| &**topic).collect();
         self.client.unsubscribe();
         if let Err(error) = self.client.subscribe(&names) {
-            self.tell_fatal(format!("the topics cannot be subscribed to: {error}"));
+            self.tell_fatal(format!("subscribing to the topics failed: {error}"));
         }
     }
 
     fn misfit(&self) -> Option<String> {
         let gone = |number: usize| self.stats.lacks(&self.states.get(number).topic_partition);
         if self.states.ours().into_iter().any(gone) {
-            return Some("the group gives partitions that are gone; this member rejoins it".into());
+            return Some(
+                "the group gives partitions that no longer exist; this member rejoins it".into(),
+            );
         }
         if !self.misfit.refused.is_empty() {
             return Some(

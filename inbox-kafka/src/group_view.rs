@@ -28,7 +28,7 @@ pub(crate) fn describe(
 ) -> Result<GroupView, String> {
     let list = client.fetch_group_list(Some(group), timeout).map_err(|it| it.to_string())?;
     let found = list.groups().iter().find(|found| found.name() == group);
-    let found = found.ok_or_else(|| "there is no such group".to_owned())?;
+    let found = found.ok_or_else(|| "the group does not exist".to_owned())?;
     let members = found.members();
     let named = |member: &rdkafka::groups::GroupMemberInfo| {
         format!("{} at {}", member.client_id(), member.client_host().trim_start_matches('/'))
@@ -72,8 +72,9 @@ impl GroupView {
         let Self { assignor, members, .. } = self;
         let members: Vec<&str> = members.iter().map(String::as_str).collect();
         format!(
-            "the group assigns with `{assignor}`, which this consumer does not have; its members are {}: give them \
-             `partition.assignment.strategy` {ASSIGNOR}, or stop them, or set another `kafka.group` here",
+            "the group assigns with `{assignor}`, which this consumer does not support; its \
+             members are {}: set their `partition.assignment.strategy` to {ASSIGNOR}, or stop \
+             them, or set another `kafka.group` here",
             members.join(", ")
         )
     }

@@ -65,8 +65,8 @@ impl fmt::Display for Forbidden {
         let Self { resource, name, operation } = self;
         write!(
             f,
-            "Kafka does not allow this user to {operation} the {resource} {name}: grant {operation} on it; the consumer \
-             goes on by itself then"
+            "Kafka denies this user {operation} on the {resource} {name}: grant {operation} on \
+             it; the consumer resumes automatically"
         )
     }
 }
@@ -175,7 +175,7 @@ mod tests {
             "it may have been added"
         );
         let text = smaller.missing(&topic_partition(2), begun, asked).unwrap();
-        assert!(text.contains("has 2 partitions, and 2 is none of them"), "{text}");
+        assert!(text.contains("has 2 partitions and no partition 2"), "{text}");
         assert!(smaller.is_other_topic("orders", [1; 16]));
         assert!(!smaller.is_other_topic("orders", [2; 16]));
         assert!(!smaller.is_other_topic("orders", TopicState::UNKNOWN.id));

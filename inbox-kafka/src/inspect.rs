@@ -113,7 +113,7 @@ pub(crate) type Client = BaseConsumer<Reasons>;
 /// When no broker answers, or access to a topic is refused.
 pub async fn inspect(settings: KafkaSettings) -> Result<Logs, BrokerError> {
     let looked = tokio::task::spawn_blocking(move || look(&settings)).await;
-    looked.unwrap_or_else(|error| Err(BrokerError(format!("looking at Kafka failed: {error}"))))
+    looked.unwrap_or_else(|error| Err(BrokerError(format!("querying Kafka failed: {error}"))))
 }
 
 /// A client for looking.
@@ -150,7 +150,7 @@ pub async fn topic(
     topic: String,
 ) -> Result<Option<TopicLogs>, BrokerError> {
     let looked = tokio::task::spawn_blocking(move || look_at(&settings, &topic)).await;
-    looked.unwrap_or_else(|error| Err(BrokerError(format!("looking at Kafka failed: {error}"))))
+    looked.unwrap_or_else(|error| Err(BrokerError(format!("querying Kafka failed: {error}"))))
 }
 
 /// Where the group stands in one partition.
@@ -167,9 +167,7 @@ pub async fn committed_of(
         fill_committed(&client, &settings, &mut facts)?;
         Ok(facts[0].committed)
     });
-    looked
-        .await
-        .unwrap_or_else(|error| Err(BrokerError(format!("looking at Kafka failed: {error}"))))
+    looked.await.unwrap_or_else(|error| Err(BrokerError(format!("querying Kafka failed: {error}"))))
 }
 
 fn look_at(settings: &KafkaSettings, topic: &str) -> Result<Option<TopicLogs>, BrokerError> {
@@ -222,7 +220,7 @@ fn partitions(
             Ok(found.partitions().iter().map(|partition| topic_partition(partition.id())).collect())
         }
         (_, Some(error)) => Err(BrokerError(format!(
-            "topic {topic} cannot be read: {error}; check `kafka.topics`, and what the user may read"
+            "topic {topic} cannot be read: {error}; check `kafka.topics` and the user's grants"
         ))),
         _ => Err(BrokerError(format!(
             "topic {topic} does not exist; check `kafka.topics`, or create it"
@@ -305,7 +303,7 @@ pub(crate) fn no_answer(
     }
     let reason = first.map_or_else(|| error.to_string(), |(_, why)| why);
     BrokerError(format!(
-        "no broker of `kafka.bootstrap` ({}) gave an answer: {reason}; check the address, that the \
+        "no broker of `kafka.bootstrap` ({}) answered: {reason}; check the address, that the \
          brokers are up, and `kafka.security_protocol`",
         settings.bootstrap
     ))
@@ -392,7 +390,7 @@ mod tests {
     async fn a_dead_broker_is_named_with_the_reason() {
         let error = inspect(settings("127.0.0.1:1".into(), "orders")).await.unwrap_err().0;
         assert!(
-            error.starts_with("no broker of `kafka.bootstrap` (127.0.0.1:1) gave an answer: "),
+            error.starts_with("no broker of `kafka.bootstrap` (127.0.0.1:1) answered: "),
             "{error}"
         );
         assert!(error.contains("refused"), "{error}");

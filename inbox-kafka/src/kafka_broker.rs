@@ -54,7 +54,7 @@ pub fn connect(
     let topics: Vec<&str> = settings.topics.iter().map(String::as_str).collect();
     client
         .subscribe(&topics)
-        .map_err(|error| BrokerError(format!("the topics cannot be subscribed to: {error}")))?;
+        .map_err(|error| BrokerError(format!("subscribing to the topics failed: {error}")))?;
 
     let (mailbox, commands) = Mailbox::new(Arc::clone(&queue));
     let mailbox = Arc::new(mailbox);
@@ -90,7 +90,7 @@ pub fn connect(
 }
 
 fn no_thread(error: &std::io::Error) -> BrokerError {
-    BrokerError(format!("the thread of the Kafka client cannot be started: {error}"))
+    BrokerError(format!("cannot start the thread of the Kafka client: {error}"))
 }
 
 /// A member of a consumer group. Dropping it leaves the group in the background; [`Broker::close`]
@@ -216,7 +216,7 @@ impl Broker for KafkaBroker {
             match tokio::time::timeout(deadline, answer).await {
                 Ok(_) => Ok(()),
                 Err(_) => Err(BrokerError(format!(
-                    "the Kafka client did not close within {deadline:?}; its thread is left behind"
+                    "the Kafka client did not close within {deadline:?}; its thread keeps running"
                 ))),
             }
         }

@@ -258,7 +258,7 @@ impl PollLoop {
             RecordAction::Drop => {}
             RecordAction::Rewritten => {
                 self.flush();
-                let why = format!("offset {} was written again", record.offset());
+                let why = format!("offset {} was rewritten", record.offset());
                 self.offset_gone(number, why);
             }
         }

@@ -134,7 +134,7 @@ fn answer_committed(
     for (topic_partition, reply) in asked {
         let failed = |why: String| {
             BrokerError(format!(
-                "asking for the committed offset of {} failed: {why}",
+                "querying the committed offset of {} failed: {why}",
                 partition_label(&topic_partition)
             ))
         };

@@ -175,7 +175,7 @@ impl PollLoop {
         if self.queue.ask_topics(&[&topic], ASK_TIMEOUT, ticket) {
             self.open_questions.open.insert(ticket, Subject::Topic(topic));
         } else {
-            let no_name = NoFacts::Failed("its name has a zero byte".to_owned());
+            let no_name = NoFacts::Failed("its name contains a zero byte".to_owned());
             self.answer_topic(&topic, Err(no_name));
         }
     }
@@ -230,7 +230,7 @@ impl PollLoop {
                 }
             }
             Some(Subject::Topic(topic)) => {
-                let no_answer = || Err(NoFacts::Failed("the answer is about no topic".to_owned()));
+                let no_answer = || Err(NoFacts::Failed("the answer names no topic".to_owned()));
                 let one =
                     |mut all: Vec<TopicDescription>| all.pop().map_or_else(no_answer, |(_, it)| it);
                 self.answer_topic(&topic, event.topics().and_then(one));
@@ -267,7 +267,7 @@ impl PollLoop {
     fn fail_range(&mut self, ticket: usize, why: &str) {
         let Some(range) = self.open_questions.ranges.remove(&ticket) else { return };
         let error = format!(
-            "asking where the log of {} begins and ends failed: {why}",
+            "querying the beginning and end of the log of {} failed: {why}",
             partition_label(&range.topic_partition)
         );
         // Whoever asked may have ended meanwhile.

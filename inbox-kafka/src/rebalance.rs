@@ -173,7 +173,7 @@ impl PollLoop {
         // A partition that the client has never met cannot be paused yet.
         let paused = self.pause(partitions);
         self.client.incremental_assign(&list).map_err(|error| {
-            BrokerError(format!("librdkafka refused to take the partitions it was given: {error}"))
+            BrokerError(format!("librdkafka refused the assigned partitions: {error}"))
         })?;
         paused.or_else(|_| self.pause(partitions))
     }
@@ -188,7 +188,7 @@ impl PollLoop {
         }
         let answered = list(partitions, Offset::Invalid).and_then(|list| {
             self.client.incremental_unassign(&list).map_err(|error| {
-                BrokerError(format!("librdkafka refused to give partitions back: {error}"))
+                BrokerError(format!("librdkafka refused to release partitions: {error}"))
             })
         });
         if let Err(error) = answered {
@@ -202,17 +202,14 @@ impl PollLoop {
         if self.revocation.is_some() {
             // Unassigning now would be taken for the answer to the revocation.
             return Err(BrokerError(format!(
-                "{} cannot be started anew while a rebalance is under way; try again",
+                "{} cannot be restarted while a rebalance is in progress; try again",
                 partition_label(&topic_partition)
             )));
         }
         let partitions = [topic_partition];
         let given_back = list(&partitions, Offset::Invalid)?;
         self.client.incremental_unassign(&given_back).map_err(|error| {
-            BrokerError(format!(
-                "{} cannot be started anew: {error}",
-                partition_label(&partitions[0])
-            ))
+            BrokerError(format!("{} cannot be restarted: {error}", partition_label(&partitions[0])))
         })?;
         self.assign(&partitions)?;
         self.states.get_mut(number).stopped = false;

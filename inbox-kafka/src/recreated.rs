@@ -24,7 +24,7 @@ impl PollLoop {
         self.flush();
         for number in self.states.ours() {
             if &*self.states.get(number).topic_partition.topic == topic {
-                self.offset_gone(number, format!("the topic {topic} has another id than before"));
+                self.offset_gone(number, format!("topic {topic} has a different id than before"));
             }
         }
     }

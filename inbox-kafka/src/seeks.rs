@@ -46,7 +46,7 @@ impl PollLoop {
         });
         let Some((number, true)) = found else {
             let refusal = format!(
-                "{} is not assigned to this member any more",
+                "{} is no longer assigned to this member",
                 partition_label(topic_partition)
             );
             // The pipeline may have ended meanwhile.
@@ -63,7 +63,7 @@ impl PollLoop {
     pub(crate) fn reread(&mut self, number: usize, code: RDKafkaErrorCode, why: &str) {
         let state = self.states.get_mut(number);
         let sentence =
-            format!("{}: {why}; it is read again", partition_label(&state.topic_partition));
+            format!("{}: {why}; reading it again", partition_label(&state.topic_partition));
         if let Phase::Reading(generation) = state.phase {
             let at = state.note_unread(code, why, Instant::now());
             let seek = Seek { generation, to: state.next, leader_epoch: state.leader_epoch };
@@ -296,10 +296,7 @@ impl PollLoop {
         let list = list(partitions, Offset::Invalid)?;
         let refused = |error| {
             let partitions: Vec<String> = partitions.iter().map(partition_label).collect();
-            BrokerError(format!(
-                "{} cannot be paused: {error}; it is tried again",
-                partitions.join(", ")
-            ))
+            BrokerError(format!("{} cannot be paused: {error}; retrying", partitions.join(", ")))
         };
         #[cfg(feature = "testing")]
         if let Some(left) = self.refused_pauses.checked_sub(1) {

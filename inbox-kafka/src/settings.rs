@@ -185,13 +185,13 @@ impl KafkaSettings {
 pub(crate) fn refusal(error: &KafkaError) -> BrokerError {
     BrokerError(match error {
         KafkaError::ClientConfig(_, _, name, _) => format!(
-            "the Kafka property `{name}` is unknown to librdkafka, has a value that it does not \
-             take, or needs a build with the feature `tls`"
+            "the Kafka property `{name}` is unknown to librdkafka, has an invalid value, or needs \
+             a build with the feature `tls`"
         ),
         KafkaError::ClientCreation(why) => {
-            format!("the Kafka client cannot be built from its settings: {why}")
+            format!("cannot build the Kafka client from its settings: {why}")
         }
-        other => format!("the Kafka client cannot be built: {other}"),
+        other => format!("cannot build the Kafka client: {other}"),
     })
 }
 

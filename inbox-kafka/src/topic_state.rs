@@ -29,9 +29,9 @@ impl TopicState {
         (!there).then(|| {
             let TopicPartition { topic, partition } = topic_partition;
             format!(
-                "the topic {topic} has {count} partitions, and {partition} is none of them: it was deleted and \
-                 created again with fewer; create it with as many as before, or wait for the group to take the \
-                 partition away"
+                "topic {topic} has {count} partitions and no partition {partition}: it was \
+                 deleted and re-created with fewer; create it with as many as before, or wait for \
+                 the group to revoke the partition"
             )
         })
     }
@@ -40,6 +40,7 @@ impl TopicState {
 /// What is to be said of a topic that is not there.
 pub fn missing(topic: &str) -> String {
     format!(
-        "the topic {topic} is not there: it was deleted, or never created; create it, or correct `kafka.topics`"
+        "topic {topic} does not exist: it was deleted, or never created; create it, or correct \
+         `kafka.topics`"
     )
 }

@@ -80,9 +80,7 @@ pub async fn topics(settings: KafkaSettings) -> Result<Vec<TopicFacts>, BrokerEr
         };
         settings.topics.iter().zip(policy).map(of).collect()
     });
-    looked
-        .await
-        .unwrap_or_else(|error| Err(BrokerError(format!("looking at Kafka failed: {error}"))))
+    looked.await.unwrap_or_else(|error| Err(BrokerError(format!("querying Kafka failed: {error}"))))
 }
 
 /// How each topic is kept, in their order.

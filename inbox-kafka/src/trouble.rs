@@ -58,7 +58,7 @@ impl Troubles {
             }
             _ => "",
         };
-        format!("the Kafka client at {} has given up: {why}{advice}", self.bootstrap)
+        format!("the Kafka client at {} failed permanently: {why}{advice}", self.bootstrap)
     }
 }
 
@@ -73,15 +73,15 @@ fn sentence(bootstrap: &str, code: Code, why: &str) -> (String, bool) {
     match code {
         Code::UnknownTopicOrPartition | Code::UnknownTopic => {
             let text = format!(
-                "a topic to be read is not there ({why}); the client goes on looking: create it, or \
-                 correct its name"
+                "a configured topic does not exist ({why}); the client keeps checking: create it, \
+                 or correct its name"
             );
             return (text, false);
         }
         Code::TopicAuthorizationFailed | Code::GroupAuthorizationFailed => {
             let text = format!(
-                "Kafka at {bootstrap} forbids it ({why}); the user needs READ on the topics and on the \
-                 group"
+                "Kafka at {bootstrap} denies access ({why}); grant the user READ on the topics \
+                 and on the group"
             );
             return (text, false);
         }

@@ -74,8 +74,8 @@ impl FailedRead {
             return None;
         }
         let sentence = format!(
-            "the batch that has offset {} cannot be read, {} times by now: {}; it is damaged, or larger than \
-             `receive.message.max.bytes` once it is decompressed",
+            "the batch with offset {} cannot be read, after {} attempts: {}; it is damaged, or \
+             larger than `receive.message.max.bytes` once it is decompressed",
             self.at.0, self.times, self.why
         );
         Some(Unread { at: self.at, sentence })
@@ -100,7 +100,7 @@ mod tests {
         }
         assert_eq!(state.note_unread(bad, "bad", at(4)), at(14));
         let text = state.unread(at(4)).unwrap().sentence;
-        assert!(text.contains("offset 0 cannot be read, 5 times by now: bad"), "{text}");
+        assert!(text.contains("offset 0 cannot be read, after 5 attempts: bad"), "{text}");
         // Something behind it was read, or the partition begins elsewhere.
         state.next = NextOffset(7);
         assert_eq!(state.unread(at(5)), None);

@@ -15,7 +15,7 @@ const NESTED_ALL_MAX: usize = 4_000;
 /// 16 KiB for each level, of which the parser of Avro takes a quarter without optimisation. What is not used takes no memory.
 const STACK_BYTES: usize = 64 << 20;
 
-const UNREADABLE: &str = "a text or a comment of it has no end, or an unknown escape";
+const UNREADABLE: &str = "a string or a comment in it has no end, or an unknown escape";
 
 /// Reads a schema whose nesting is within bounds, on a stack that is large enough. A panic is an error, too: a schema is
 /// anybody's text, and what parses it is not ours.
@@ -28,21 +28,25 @@ pub(crate) fn parse<T: Send>(
     for text in references.chain([&fetched.text]) {
         let nested = nesting(text, fetched.format)?;
         if nested > NESTED_MAX {
-            return Err(format!("it is nested {nested} deep, and {NESTED_MAX} is the most"));
+            return Err(format!(
+                "it is nested {nested} levels deep; at most {NESTED_MAX} are \
+                                allowed"
+            ));
         }
         all += nested;
     }
     if all > NESTED_ALL_MAX {
         return Err(format!(
-            "it and the schemas that it refers to are nested {all} deep together, and {NESTED_ALL_MAX} is the most"
+            "it and the schemas that it refers to are nested {all} levels deep in total; at most \
+             {NESTED_ALL_MAX} are allowed"
         ));
     }
     thread::scope(|scope| {
         let parser = thread::Builder::new().name("inbox-schema".into()).stack_size(STACK_BYTES);
         let parser = parser.spawn_scoped(scope, || read(fetched));
         let parser =
-            parser.map_err(|error| format!("no thread could be started for it: {error}"))?;
-        parser.join().unwrap_or_else(|_| Err("what reads it panics at it".to_owned()))
+            parser.map_err(|error| format!("cannot start a thread to parse it: {error}"))?;
+        parser.join().unwrap_or_else(|_| Err("the parser panicked".to_owned()))
     })
 }
 

@@ -49,8 +49,8 @@ pub fn framed<'p>(
             Some((name, [])) => Ok((name, payload.into())),
             Some((name, indexes)) => Ok((name, [indexes, payload].concat().into())),
             None => Err(CodecError::Other(format!(
-                "the header `{HEADER}` does not name a schema: it is a 0 and an id in four bytes, or a 1 and a GUID in \
-                 sixteen; correct its producer"
+                "the header `{HEADER}` does not contain a schema id: a 0 and an id in four bytes, \
+                 or a 1 and a GUID in sixteen; fix its producer"
             ))),
         };
     }
@@ -62,9 +62,10 @@ pub fn framed<'p>(
             _ => "its first byte is neither".to_owned(),
         };
         CodecError::Other(format!(
-            "the payload is not in the wire format of a schema registry ({found}): a 0, and the id of its schema in four \
-             bytes, or a 1, and its GUID in sixteen, and there is no header `{HEADER}`; let the producer use a \
-             serializer of the registry, or name the topics whose payloads do in `schemas.topics`"
+            "the payload is not in the wire format of a schema registry ({found}): a 0 and the id \
+             of its schema in four bytes, or a 1 and its GUID in sixteen, and the header \
+             `{HEADER}` is missing; have the producer use a serializer of the registry, or list \
+             the topics whose payloads do in `schemas.topics`"
         ))
     })
 }
@@ -88,7 +89,7 @@ fn named(bytes: &[u8]) -> Option<(SchemaName, &[u8])> {
 /// `what` shows none of the payload.
 pub(crate) fn unfit(format: &str, what: &str) -> CodecError {
     CodecError::Other(format!(
-        "the payload is not the {format} that its schema describes: {what}; correct its producer"
+        "the payload is not the {format} that its schema describes: {what}; fix its producer"
     ))
 }
 
@@ -98,7 +99,7 @@ const NESTED_MAX: i64 = 32;
 /// Which message of its file a payload of Protobuf is: its place among the messages of each level; and what follows.
 pub(crate) fn message_path(body: &[u8]) -> Result<(Vec<usize>, &[u8]), String> {
     let mut rest = body;
-    let mut next = || number(&mut rest).ok_or("the indexes of its message are cut off");
+    let mut next = || number(&mut rest).ok_or("the indexes of its message are truncated");
     let count = next()?;
     // One 0 stands for the first message.
     if count == 0 {
@@ -200,8 +201,8 @@ mod tests {
         assert_eq!(message_path(&[2, 2, 9]), Ok((vec![1], &[9][..])));
         assert_eq!(message_path(&[4, 2, 0]), Ok((vec![1, 0], &[][..])));
         for (bytes, word) in [
-            (&[][..], "cut off"),
-            (&[4, 2], "cut off"),
+            (&[][..], "truncated"),
+            (&[4, 2], "truncated"),
             (&[1], "out of bounds"),
             (&[0x80, 1], "out of bounds"),
             (&[2, 1], "negative"),

@@ -114,8 +114,8 @@ impl<'a> Reading<'a> {
                 return Ok(());
             }
             return Err(
-                "holds several statements; a declared handler has one: let one of them be \
-                        a part of the other (WITH …), or put them into a function and call that"
+                "holds several statements; a declared handler has one: combine them (WITH …), or \
+                 put them into a function and call it"
                     .into(),
             );
         }
@@ -187,17 +187,17 @@ impl<'a> Reading<'a> {
             return Err(not_of_rows(Some(verb)));
         }
         if select && self.into {
-            return Err("makes a table (SELECT … INTO); let it insert into one".into());
+            return Err("creates a table (SELECT … INTO); insert into one instead".into());
         }
         if select && !(postgres && self.calls) {
             return Err(
-                "only reads: a SELECT has an effect through a function of your own alone, \
-                        which SQLite does not have; write INSERT, UPDATE or DELETE"
+                "only reads: a SELECT has an effect only through your own function, which SQLite \
+                 does not support; write INSERT, UPDATE or DELETE"
                     .into(),
             );
         }
         if self.returning {
-            return Err("returns rows to nobody; remove RETURNING".into());
+            return Err("returns rows that nothing reads; remove RETURNING".into());
         }
         let body = sql[body..self.end.unwrap_or(sql.len())].trim_end();
         Ok(Read {
@@ -313,8 +313,8 @@ mod tests {
             ("UPDATE a SET b = 1; UPDATE a SET b = 2", "several statements"),
             ("UPDATE a SET b = 1; COMMIT", "several statements"),
             ("UPDATE a SET b = $1", "has a parameter"),
-            ("UPDATE a SET b = 1 RETURNING b", "returns rows to nobody"),
-            ("SELECT f(1) INTO t", "makes a table"),
+            ("UPDATE a SET b = 1 RETURNING b", "returns rows that nothing reads"),
+            ("SELECT f(1) INTO t", "creates a table"),
             ("SELECT * FROM events", "only reads"),
             ("SELECT a FROM events WHERE a IN (1)", "only reads"),
             ("UPDATE a SET b = '\0'", "NUL"),

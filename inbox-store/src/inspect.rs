@@ -53,8 +53,9 @@ pub(super) fn clock(database: f64, ours: f64) -> Option<Finding> {
     let which = if ahead < 0.0 { "behind" } else { "ahead of" };
     (ahead.abs() > CLOCK_MAX).then(|| {
         doubtful(format!(
-            "the clock of the database is {:.0} s {which} this machine's: retention and the times of \
-             parked events go by the database's, records by the brokers'; let all of them follow NTP",
+            "the clock of the database is {:.0} s {which} this machine's: retention and the times \
+             of parked events follow the database's clock, records the brokers'; synchronize all \
+             of them by NTP",
             ahead.abs()
         ))
     })

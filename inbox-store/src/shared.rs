@@ -31,7 +31,7 @@ pub(crate) fn sixteen(bytes: &[u8]) -> Result<[u8; 16], sqlx::Error> {
 pub(crate) fn lane(number: i32) -> Result<inbox_engine::internal::Lane, sqlx::Error> {
     u16::try_from(number)
         .map(inbox_engine::internal::Lane)
-        .map_err(|_| unexpected(format!("inbox_lanes holds the lane {number}, which cannot be")))
+        .map_err(|_| unexpected(format!("inbox_lanes contains the impossible lane {number}")))
 }
 
 /// What an operator asked for, and who. The columns hold one of two words, or nothing.

@@ -107,9 +107,9 @@ pub(super) fn choose(
     {
         let topic = &request.partition.topic;
         let text = format!(
-            "the topic {topic} was deleted and created again: the database knows its partition {} \
-             under the id {}, the broker says {}; retire the old partition's rows once its events are \
-             settled or given up, then the new topic is read from its beginning",
+            "topic {topic} was deleted and re-created: the database has its partition {} under the id {}, the broker \
+             reports {}; retire the old partition's rows once its events are settled or given up, then the new topic \
+             is read from its beginning",
             request.partition.partition,
             Uuid::from_bytes(recreated.topic_id),
             Uuid::from_bytes(wanted),
@@ -134,8 +134,8 @@ pub(super) fn check_owner(row: &PartitionState, request: &TakeOver) -> Result<()
     let fresh = row.owner_seen_seconds.is_some_and(|seconds| seconds < TWIN_FRESH_SECONDS);
     if theirs == ours && other_process && fresh {
         return Err(Standstill::ForeignOwner(format!(
-            "another live process uses the instance id {ours:?} too and owned {}/{} less than \
-             {TWIN_FRESH_SECONDS} s ago; give each process its own `instance_id`",
+            "another live process also uses the instance id {ours:?} and owned {}/{} less than {TWIN_FRESH_SECONDS} \
+             s ago; give each process its own `instance_id`",
             request.partition.topic, request.partition.partition
         )));
     }
@@ -155,8 +155,8 @@ pub(super) fn check_id_scope(held: IdScope, request: &TakeOver) -> Result<(), St
     let name = |scope| if scope == IdScope::Topic { "topic" } else { "consumer" };
     let (held, wanted) = (name(held), name(request.id_scope));
     Err(Standstill::IdScope(format!(
-        "the inbox of {} holds ids of the scope {held:?}, the configuration says `events.id_scope = {wanted:?}` and \
-         would recognise none of them; set {held:?} again, or change the inbox: {}",
+        "the inbox of {} contains ids of the scope {held:?}, but the configuration sets `events.id_scope = \
+         {wanted:?}` and would detect none of them; set {held:?} again, or change the inbox: {}",
         request.consumer,
         docs_url("operations#id_scope")
     )))
@@ -203,9 +203,9 @@ pub(super) fn lanes(row: &PartitionState, request: &TakeOver) -> Result<Lanes, S
     }
     let stored = wanted.with_lane_rule(&row.lane_rule).ok_or_else(|| {
         Standstill::LaneRule(format!(
-            "events above the watermark {} are settled in lanes by the rule {:?}, which this build does \
-             not know, and the rule {:?} can hold only from where everything before is settled; run the \
-             build and configuration that wrote it until the lag is zero, then this one",
+            "events above the watermark {} are settled in lanes by the rule {:?}, which this build does not support, \
+             and the rule {:?} can apply only once everything before is settled; run the build and configuration \
+             that wrote it until the lag is zero, then this one",
             row.watermark,
             row.lane_rule,
             wanted.lane_rule()
@@ -243,9 +243,9 @@ pub(super) fn other_keys(rows: &[ParkedRecord], request: &TakeOver, lanes: &Lane
         let topic = &request.partition.topic;
         let key = lanes.parked_key(topic, row.offset, &row.record).ok_or_else(|| {
             Standstill::LaneRule(format!(
-                "aggregates are found by the rule {:?} now, and the event parked at offset {} \
-                 (parked_seq {}) holds no record to find its aggregate by: the column `record` was changed \
-                 by hand; put it right, or delete the row",
+                "aggregates are now determined by the rule {:?}, but the event parked at offset {} (parked_seq {}) \
+                 contains no record to determine its aggregate: the column `record` was changed by hand; repair it, \
+                 or delete the row",
                 lanes.placement.key_rule(),
                 row.offset,
                 row.seq
@@ -270,13 +270,13 @@ pub(super) fn start(
     let own = |mark: &&CommitMark| mark.consumer == request.consumer && !retired;
     let whose = request.mark.as_ref().filter(own).map(|mark| {
         if mark.inbox_id == inbox_id {
-            "its rows are lost, since the database was restored from before the topic was added, or a \
-             replica was promoted that did not have them"
+            "its rows are lost, because the database was restored from before the topic was added, or a replica \
+             without them was promoted"
                 .to_owned()
         } else {
             format!(
-                "it did so with the inbox {}, and this one is {inbox_id}: the database was restored from \
-                 before the consumer's first start, or it is another one",
+                "it did so with the inbox {}, and this one is {inbox_id}: the database was restored from before the \
+                 consumer's first start, or it is a different one",
                 mark.inbox_id
             )
         }
@@ -370,8 +370,7 @@ pub(super) fn taken(
 ) -> Result<Taken, sqlx::Error> {
     if usize::from(held.count) != lanes.len() {
         return Err(unexpected(format!(
-            "{}/{} has {} rows in inbox_lanes, its lane_count is {}: somebody changed them by hand; restore \
-             them",
+            "{}/{} has {} rows in inbox_lanes, but its lane_count is {}: they were changed by hand; restore them",
             request.partition.topic,
             request.partition.partition,
             lanes.len(),

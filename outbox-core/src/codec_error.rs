@@ -12,12 +12,12 @@ pub enum CodecError {
     Shape(JsonFault),
     /// There is no payload.
     #[error(
-        "the record has no payload (a tombstone), and the event's type cannot stand for that; \
-         take Option<…> as the handler's event type to accept tombstones"
+        "the record has no payload (a tombstone), which the event's type does not allow; use \
+         Option<…> as the handler's event type to accept tombstones"
     )]
     Tombstone,
     /// The value has no encoding.
-    #[error("the value cannot be encoded: {0}")]
+    #[error("cannot encode the value: {0}")]
     Encode(String),
     /// What the codec needs is not there at the moment, for no payload of its kind: an outage, and no fault of the event.
     #[error("{0}")]
@@ -37,7 +37,8 @@ impl CodecError {
     pub fn value(error: &serde_json::Error) -> Self {
         let what = JsonFault::of(b"", error).what;
         Self::Other(format!(
-            "the payload does not fit the event's type: {what}; correct its producer, or the type that the handler takes"
+            "the payload does not fit the event's type: {what}; fix its producer, or the \
+             handler's type"
         ))
     }
 
@@ -81,7 +82,7 @@ impl JsonFault {
     pub fn of(json: &[u8], error: &serde_json::Error) -> Self {
         let text = error.to_string();
         let what = if json.starts_with(BYTE_ORDER_MARK) {
-            "it begins with a byte order mark, which JSON does not have".into()
+            "it begins with a byte order mark, which JSON does not allow".into()
         } else if error.is_data() {
             shape(&text)
         } else {
@@ -106,7 +107,7 @@ fn shape(text: &str) -> std::borrow::Cow<'_, str> {
         return what.into();
     }
     let Some(kind) = KINDS.into_iter().find(|kind| what.starts_with(kind)) else {
-        return "a value is refused".into();
+        return "a value was refused".into();
     };
     // Without fields or variants nothing is "expected" after what was found.
     if what.ends_with(", there are no fields") || what.ends_with(", there are no variants") {

@@ -38,8 +38,9 @@ impl DecodeMemory {
         if bytes > DECODED_BYTES_MAX {
             let (bytes, most) = (bytes >> 20, DECODED_BYTES_MAX >> 20);
             return Err(CodecError::Other(format!(
-                "the payload would take about {bytes} MiB of memory once it is decoded, and {most} is the most: it has too \
-                 many values; let its producer send it as several events"
+                "the payload would take about {bytes} MiB of memory once it is decoded; at most \
+                 {most} are allowed: it has too many values; have its producer send it as several \
+                 events"
             )));
         }
         if bytes > SMALL && self.turn.is_none() {
@@ -108,6 +109,6 @@ mod tests {
         drop(large);
         assert!(TURN.try_lock().is_ok());
         let error = DecodeMemory::default().reserve(DECODED_BYTES_MAX + 1).unwrap_err();
-        assert!(error.to_string().contains("256 is the most"), "{error}");
+        assert!(error.to_string().contains("at most 256 are allowed"), "{error}");
     }
 }

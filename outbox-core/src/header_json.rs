@@ -89,8 +89,9 @@ pub enum HeadersError {
     Form,
     /// A name or a value has half of a surrogate pair.
     #[error(
-        "a name or a value of the headers has half of a surrogate pair (such as \\ud83d alone) before column {column}, which \
-         no text can hold; write the character whole, or bytes as {{\"base64\": \"…\"}}"
+        "a name or a value of the headers has half of a surrogate pair (such as \\ud83d alone) \
+         before column {column}, which text does not allow; write the whole character, or bytes \
+         as {{\"base64\": \"…\"}}"
     )]
     Surrogate {
         /// From 1, in bytes.

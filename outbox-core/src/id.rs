@@ -213,10 +213,10 @@ impl fmt::Debug for EventId {
 #[non_exhaustive]
 pub enum IdError {
     /// The id has no bytes.
-    #[error("the event id is empty; the producer has to send one for each event")]
+    #[error("the event id is empty; the producer must send one for each event")]
     Empty,
     /// The id is too long.
-    #[error("the event id is {bytes} bytes long, more than the {max} that are allowed")]
+    #[error("the event id is {bytes} bytes long, more than the allowed {max}")]
     TooLong {
         /// Its length.
         bytes: usize,

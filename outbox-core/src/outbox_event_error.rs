@@ -18,37 +18,39 @@ pub enum OutboxEventError {
     #[error("the name of a header {0}")]
     HeaderName(Problem),
     /// A header belongs to the event.
-    #[error("the header `{0}` is filled from the event; use the method of that name instead")]
+    #[error("the header `{0}` is set from the event; use the method of that name instead")]
     ReservedHeader(Text),
     /// The conversation has no name.
     #[error("the correlation id {0}")]
     Correlation(Problem),
     /// The span is no span.
     #[error(
-        "the traceparent is not of the form of W3C Trace Context: 00-, 32 hexadecimal digits, -, 16 of \
+        "the traceparent does not follow W3C Trace Context: 00-, 32 hexadecimal digits, -, 16 of \
          them, -, 2 of them, in lower case and neither id all zero"
     )]
     Traceparent,
     /// The vendors' state is none.
     #[error(
-        "the tracestate is longer than 512 bytes, or has characters that are not printable ASCII"
+        "the tracestate is longer than 512 bytes, or contains characters other than printable \
+         ASCII"
     )]
     Tracestate,
     /// The topic is no topic.
     #[error(
-        "the topic is not the name of one: 1 to 249 letters, digits, `.`, `_` and `-`, and neither `.` \
+        "the topic name is invalid: 1 to 249 letters, digits, `.`, `_` and `-`, and neither `.` \
          nor `..`"
     )]
     Topic,
     /// The time is none that anybody means.
     #[error(
-        "the time of delivery is not between 1970 and the year 9999; it is told in milliseconds since 1970"
+        "the time of delivery is not between 1970 and the year 9999; give it in milliseconds \
+         since 1970"
     )]
     DeliverAfter,
     /// The time is none that consumers take.
     #[error(
-        "the event's time is not in the years 0000 to 9999, or is between 1970 and March 1973, as seconds would be; it is \
-         told in milliseconds since 1970"
+        "the event's time is not in the years 0000 to 9999, or is between 1970 and March 1973, as \
+         seconds would be; give it in milliseconds since 1970"
     )]
     OccurredAt,
     /// The key is no key.

@@ -28,7 +28,7 @@ pub enum Problem {
     #[error("contains a NUL character")]
     Nul,
     /// It is too long.
-    #[error("is {bytes} bytes long, more than the {max} that are allowed")]
+    #[error("is {bytes} bytes long, more than the allowed {max}")]
     TooLong {
         /// Its length.
         bytes: usize,
@@ -36,25 +36,27 @@ pub enum Problem {
         max: usize,
     },
     /// A whole number was expected.
-    #[error("is not a whole number within range")]
+    #[error("is not an integer within range")]
     NotWhole,
     /// A time was expected.
     #[error("is neither milliseconds since 1970 nor an RFC 3339 time such as 2026-01-31T09:30:00Z")]
     NotTime,
     /// A number was to be a time, and is none in its unit.
     #[error(
-        "is a number that is no time by its unit, which is milliseconds since 1970 unless the rules say otherwise; let \
-         its producer send those, or RFC 3339, or set `events.rules.occurred_at_unit` to seconds, micros, nanos or days"
+        "is a number outside of the range of times in its unit, which is milliseconds since 1970 \
+         by default; have its producer send those, or RFC 3339, or set \
+         `events.rules.occurred_at_unit` to seconds, micros, nanos or days"
     )]
     OtherUnit,
     /// Its text is what a schema says of it.
     #[error(
-        "was written with a schema of a registry, as the header `__key_schema_id` says, and keys are not read by one; let \
-         its producer send keys as text, or the header `aggregate_id`, or set `events.rules.aggregate_id` to `key:hex`"
+        "was written with a schema of a registry (header `__key_schema_id`), which is not \
+         supported for keys; have its producer send keys as text, or the header `aggregate_id`, \
+         or set `events.rules.aggregate_id` to `key:hex`"
     )]
     OfSchema,
     /// It is a JSON object, array, fraction or boolean.
-    #[error("is neither a text nor a whole number")]
+    #[error("is neither a string nor an integer")]
     NotScalar,
 }
 

@@ -146,14 +146,14 @@ impl<C> Upcasts<C> {
     /// What is wrong with the steps.
     fn problem(&self) -> Option<String> {
         if self.steps.is_empty() {
-            return Some("upcasts without a step bring no payload anywhere: add one".into());
+            return Some("an upcast without a step has no effect: add a step".into());
         }
         let gap = self.steps.keys().zip(self.steps.keys().skip(1));
         let gap = gap.map(|(one, next)| (*one, *next)).find(|(one, next)| one + 1 != *next);
         let gap = gap.map(|(one, next)| {
             format!(
-                "a step makes payloads of schema version {}, and the next one takes those of version {next}: add \
-                 the steps between them",
+                "a step makes payloads of schema version {}, and the next one expects version \
+                 {next}: add the steps between them",
                 one + 1
             )
         });
@@ -166,8 +166,9 @@ impl<C> Upcasts<C> {
         let fits = (first..=today).contains(&version);
         (!fits).then(|| {
             format!(
-                "payloads without a schema version cannot be of version {version}: steps bring those of versions \
-                 {first} to {today}; name one of these by `missing_is`, or add the steps"
+                "payloads without a schema version cannot be of version {version}: the steps \
+                 start from versions {first} to {today}; set `missing_is` to one of these, or add \
+                 the steps"
             )
         })
     }
@@ -186,14 +187,14 @@ impl<C> Upcasts<C> {
         let version = version.or(self.missing).unwrap_or(first);
         if version > today {
             return Err(CodecError::Other(format!(
-                "the payload is of schema version {version}, and {today} is the newest that this consumer knows: run \
-                 one that knows it, then release the event"
+                "the payload is of schema version {version}, and this consumer supports up to \
+                 {today}: run a newer one, then release the event"
             )));
         }
         if version < first {
             return Err(CodecError::Other(format!(
-                "the payload is of schema version {version}, and {first} is the oldest that a step takes: add a step \
-                 for it, then release the event"
+                "the payload is of schema version {version}, and the oldest step starts from \
+                 {first}: add a step for it, then release the event"
             )));
         }
         let steps = self.steps.range(version..).map(|(from, step)| (*from, step));
@@ -217,8 +218,8 @@ where
         }
         let stays = |to: i32, what: &str| {
             CodecError::Other(format!(
-                "the payload of schema version {version} does not become one of version {to}: {what}; correct its \
-                 producer, or the step"
+                "the payload of schema version {version} cannot be converted to version {to}: \
+                 {what}; fix its producer, or the step"
             ))
         };
         let mut value: Value = self.codec.decode(&payload.as_tree())?;
@@ -294,12 +295,16 @@ mod tests {
     fn versions_that_no_step_takes_are_refused_by_number() {
         let newer = decode(&steps(), Some(5)).unwrap_err();
         assert!(
-            newer.starts_with("the payload is of schema version 5, and 4 is the newest"),
+            newer.starts_with(
+                "the payload is of schema version 5, and this consumer supports up to 4"
+            ),
             "{newer}"
         );
         let older = decode(&steps(), Some(0)).unwrap_err();
         assert!(
-            older.starts_with("the payload is of schema version 0, and 1 is the oldest"),
+            older.starts_with(
+                "the payload is of schema version 0, and the oldest step starts from 1"
+            ),
             "{older}"
         );
         let edge = Upcasts::new().edit(i32::MAX, |_| {});
@@ -322,7 +327,7 @@ mod tests {
         for (steps, word) in [(typed, "invalid type, expected i64"), (tried, "is no number")] {
             let payload = Payload::new(br#"{"amount": "s3cret"}"#).with_schema_version(1);
             let error = Decode::<Value>::decode(&steps, &payload).unwrap_err().to_string();
-            assert!(error.contains("version 1 does not become one of version 2"), "{error}");
+            assert!(error.contains("version 1 cannot be converted to version 2"), "{error}");
             assert!(error.contains(word) && !error.contains("s3cret"), "{error}");
         }
         let payload = Payload::new(br#"{"amount": 2}"#).with_schema_version(1);

@@ -54,6 +54,7 @@ impl Placement {
 
 fn wrong(text: &str) -> String {
     format!(
-        "{text:?} is no placement; write `column:header`, `column:envelope` or `column:partition`, and `:alias` behind it for another name"
+        "{text:?} is not a placement; write `column:header`, `column:envelope` or \
+         `column:partition`, followed by `:alias` for another name"
     )
 }

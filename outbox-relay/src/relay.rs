@@ -273,17 +273,18 @@ pub(crate) async fn schema_is_current<F: Openings>(
              own tool) to bring it to version {newest}"
         ))),
         Some(version) if version < newest => Err(BuildError::Schema(format!(
-            "the outbox tables have version {version}, this build needs {newest}; run the `migrate` command"
+            "the outbox tables have version {version}, this build needs {newest}; run the \
+             `migrate` command"
         ))),
         Some(version) => Err(BuildError::Schema(format!(
-            "the outbox tables have version {version}, this build knows only {newest}; deploy the newer \
-             build that migrated them"
+            "the outbox tables have version {version}, this build supports up to {newest}; deploy \
+             the newer build that migrated them"
         ))),
     }
 }
 
 fn outage(error: &crate::port::FeedError) -> BuildError {
-    let text = format!("the database failed a first look: {error}");
+    let text = format!("database check at startup failed: {error}");
     BuildError::Database(OpenError::Outage(text))
 }
 
@@ -389,8 +390,8 @@ async fn migrated<F: Openings>(settings: F::Settings) -> Result<Vec<i64>, BuildE
     F::close_hard(session).await;
     applied.map_err(|error| {
         BuildError::Schema(format!(
-            "the migration failed and nothing of it is left: {error}; it needs a role that may create \
-             tables, or run the output of `migrate --print` with a tool of your own"
+            "the migration failed and was rolled back: {error}; use a role that may create \
+             tables, or run the output of `migrate --print` with your own tool"
         ))
     })
 }

@@ -130,7 +130,7 @@ impl Pattern {
 fn unknown(to: &str, names: &[String]) -> String {
     let mut known: Vec<String> = vec![format!("`{KAFKA}`")];
     known.extend(names.iter().map(|name| format!("`{name}`")));
-    format!("there is no destination `{to}`; these are there: {}", known.join(", "))
+    format!("unknown destination `{to}`; choose one of {}", known.join(", "))
 }
 
 #[cfg(test)]
@@ -178,6 +178,6 @@ mod tests {
     #[test]
     fn a_destination_that_is_not_there_is_told_with_those_that_are() {
         let error = Routes::read([("*", "*", "shpo")], &["shop".to_owned()]).unwrap_err();
-        assert_eq!(error, "there is no destination `shpo`; these are there: `kafka`, `shop`");
+        assert_eq!(error, "unknown destination `shpo`; choose one of `kafka`, `shop`");
     }
 }

@@ -30,15 +30,16 @@ impl Template {
         let mut rest = text;
         while let Some((before, behind)) = rest.split_once('{') {
             parts.push(Part::Text(before.to_owned()));
-            let (name, after) =
-                behind.split_once('}').ok_or_else(|| format!("a `}}` is missing in {text:?}"))?;
+            let (name, after) = behind
+                .split_once('}')
+                .ok_or_else(|| format!("{text:?} has a `{{` without its `}}`"))?;
             parts.push(match name {
                 "aggregate_type" => Part::AggregateType,
                 "event_type" => Part::EventType,
                 other => {
                     return Err(format!(
-                        "there is no {{{other}}}; write {{aggregate_type}} or {{event_type}}, or a \
-                         plain name"
+                        "unknown placeholder {{{other}}}; use {{aggregate_type}} or \
+                         {{event_type}}, or a plain name"
                     ));
                 }
             });
@@ -64,11 +65,11 @@ impl Template {
         let (topic, source) = match own {
             Some(own) => (own.to_owned(), "the row's own topic"),
             None => {
-                (self.fill(aggregate_type, event_type), "`kafka.topic` gives the row the topic")
+                (self.fill(aggregate_type, event_type), "`kafka.topic` sets the row's topic to")
             }
         };
         if topic.is_empty() {
-            return Err("the row names no topic, and neither does `kafka.topic`".into());
+            return Err("the row names no topic, and `kafka.topic` is not set".into());
         }
         valid(&topic).map_err(|problem| format!("{source} {topic:?}, which {problem}"))?;
         Ok(topic)
@@ -91,7 +92,7 @@ pub(crate) fn valid(name: &str) -> Result<(), String> {
     if is_name(name, NAME_MAX) && name != "." && name != ".." {
         return Ok(());
     }
-    Err("is no name of a topic: letters, digits, `.`, `_` and `-`, at most 249".into())
+    Err("is not a valid topic name: letters, digits, `.`, `_` and `-`, at most 249".into())
 }
 
 #[cfg(test)]
@@ -109,11 +110,11 @@ mod tests {
     #[test]
     fn a_template_that_cannot_name_a_topic_is_refused() {
         for (text, word) in [
-            ("{aggregate}", "there is no {aggregate}"),
-            ("{event_type", "`}` is missing"),
-            ("or ders", "no name of a topic"),
-            ("ü{event_type}", "no name of a topic"),
-            (".", "no name of a topic"),
+            ("{aggregate}", "unknown placeholder {aggregate}"),
+            ("{event_type", "without its `}`"),
+            ("or ders", "not a valid topic"),
+            ("ü{event_type}", "not a valid topic"),
+            (".", "not a valid topic"),
         ] {
             let error = Template::read(text).unwrap_err();
             assert!(error.contains(word), "{text}: {error}");
@@ -125,11 +126,11 @@ mod tests {
         let template = Template::read("{aggregate_type}").unwrap();
         let error = template.topic(None, "Purchase Order", "Paid").unwrap_err();
         assert!(
-            error.starts_with("`kafka.topic` gives the row the topic \"Purchase Order\""),
+            error.starts_with("`kafka.topic` sets the row's topic to \"Purchase Order\""),
             "{error}"
         );
         let error = template.topic(Some("a b"), "Order", "Paid").unwrap_err();
-        assert!(error.starts_with("the row's own topic \"a b\", which is no name"), "{error}");
+        assert!(error.starts_with("the row's own topic \"a b\", which is not a valid"), "{error}");
         assert!(template.topic(None, &"x".repeat(250), "Paid").is_err());
     }
 }

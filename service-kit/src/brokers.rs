@@ -35,18 +35,19 @@ impl BrokerTrouble {
             }
             Self::AllDown => format!(
                 "no broker of Kafka at {bootstrap} can be reached ({why}); check the address, the \
-                 network, and whether the brokers want TLS"
+                 network, and whether the brokers require TLS"
             ),
             Self::Credentials => format!(
                 "Kafka at {bootstrap} refuses the credentials ({why}); check the SASL mechanism, user \
                  and password"
             ),
             Self::Tls => format!(
-                "TLS with Kafka at {bootstrap} failed ({why}); check the certificate authority, the \
-                 name and the dates of the broker's certificate, and, where the brokers want one, your own"
+                "TLS with Kafka at {bootstrap} failed ({why}); check the certificate authority, \
+                 the name and the dates of the broker's certificate, and, if the brokers require \
+                 one, your own"
             ),
             Self::Connection => format!("a connection to Kafka at {bootstrap} failed ({why})"),
-            Self::Other => format!("Kafka at {bootstrap} reports trouble: {why}"),
+            Self::Other => format!("Kafka at {bootstrap} reports an error: {why}"),
         }
     }
 }

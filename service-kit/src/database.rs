@@ -31,7 +31,7 @@ impl DatabaseKind {
             Some("sqlite") => Ok(Self::Sqlite),
             _ => Err(Problem::fatal(
                 &["database.url"],
-                "`database.url` does not say which database it is: begin it with postgres:// or \
+                "cannot tell the database from `database.url`: begin it with postgres:// or \
                  sqlite:",
             )),
         }
@@ -74,11 +74,12 @@ choice! {
 #[macro_export]
 macro_rules! database_tls {
     () => {
-        " PostgreSQL: how the way there is protected. On another machine the server's certificate and name are \
-         checked, whether the URL says `sslmode=verify-full` or nothing; `sslrootcert=FILE` in the URL names an \
-         authority beside the system's, `sslcert` and `sslkey` the client's own certificate. `verify-ca` leaves \
-         the name out; `insecure` takes the `sslmode` of the URL, whatever it is, which gives the password to \
-         whoever pretends to be the server: `check` and every start say so. A socket and the loopback need no word."
+        " PostgreSQL: how the connection is protected. On another machine the server's \
+         certificate and name are verified, with `sslmode=verify-full` in the URL or without; \
+         `sslrootcert=FILE` in the URL names an authority in addition to the system's, `sslcert` \
+         and `sslkey` the client's own certificate. `verify-ca` skips the name; `insecure` uses \
+         any `sslmode` of the URL, which may send the password to an impostor: `check` and every \
+         start warn. Sockets and the loopback need no setting."
     };
 }
 
@@ -116,8 +117,8 @@ impl Build {
             found.push(Problem::fatal(
                 &["database.url"],
                 format!(
-                    "`database.url` names {0}, which this build leaves out; build {1} with the \
-                     feature `{0}`",
+                    "`database.url` names {0}, which this build does not include; build {1} with \
+                     the feature `{0}`",
                     kind.name(),
                     self.package
                 ),
@@ -155,8 +156,8 @@ fn unfit(schema: &str, kind: DatabaseKind) -> Option<Problem> {
         Problem::fatal(
             &["database.schema"],
             format!(
-                "`database.schema` {schema:?} is no plain name; use lower-case letters, digits and \
-                 `_`, not beginning with a digit, at most 63"
+                "`database.schema` {schema:?} is not a plain name; use lower-case letters, digits \
+                 and `_`, not beginning with a digit, at most 63"
             ),
         )
     })

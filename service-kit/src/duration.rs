@@ -10,7 +10,7 @@ impl de::Visitor<'_> for Visitor {
     type Value = Duration;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a duration with its unit, such as \"30s\", \"100ms\" or \"7d\"")
+        f.write_str("a duration with a unit, such as \"30s\", \"100ms\" or \"7d\"")
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Duration, E> {

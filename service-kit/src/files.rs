@@ -11,7 +11,8 @@ pub fn doubt_of(keys: &[&'static str], what: &str, file: &Path) -> Option<Proble
     let mode = open_to_others(file)?;
     let file = file.display();
     let text = format!(
-        "{what} is in {file}, which others on this machine may read (mode {mode:04o}); run: chmod 600 {file}"
+        "{what} is in {file}, which other users of this machine may read (mode {mode:04o}); run: \
+         chmod 600 {file}"
     );
     Some(Problem::doubt(keys, text))
 }

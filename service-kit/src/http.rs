@@ -41,7 +41,8 @@ impl Http {
             return None;
         }
         let text = format!(
-            "`http.listen` is {listen:?}, which is not an address; set an IP address and a port, such as 127.0.0.1:9464, or auto, or off"
+            "`http.listen` is {listen:?}, which is not an address; set an IP address and a port, \
+             such as 127.0.0.1:9464, or auto, or off"
         );
         Some(Problem::fatal(&["http.listen"], text))
     }

@@ -135,23 +135,23 @@ impl Kind {
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Text => f.write_str("text that is not empty"),
-            Self::Secret => f.write_str("text that is not empty (a secret)"),
-            Self::Number { min, max } => write!(f, "a whole number from {min} to {max}"),
-            Self::Share => f.write_str("a number from 0 to 1"),
+            Self::Text => f.write_str("non-empty string"),
+            Self::Secret => f.write_str("non-empty string (a secret)"),
+            Self::Number { min, max } => write!(f, "integer {min}–{max}"),
+            Self::Share => f.write_str("number 0–1"),
             Self::Bytes { min, max } => {
-                write!(f, "bytes from {} to {}", size::text(*min), size::text(*max))
+                write!(f, "size {}–{}", size::text(*min), size::text(*max))
             }
             Self::Duration { min, max } => {
-                write!(f, "a duration from {} to {}", duration::text(*min), duration::text(*max))
+                write!(f, "duration {}–{}", duration::text(*min), duration::text(*max))
             }
             Self::Choice(words) => write!(f, "one of {}", words.join(", ")),
-            Self::List => f.write_str("a list of texts"),
-            Self::Place => f.write_str("a place such as `header:NAME`, or a list of places"),
-            Self::Settings => f.write_str("a table of settings"),
-            Self::Tables => f.write_str("a list of tables"),
+            Self::List => f.write_str("list of strings"),
+            Self::Place => f.write_str("place such as `header:NAME`, or a list of places"),
+            Self::Settings => f.write_str("table of settings"),
+            Self::Tables => f.write_str("list of tables"),
             Self::Flag => f.write_str("true or false"),
-            Self::Columns => f.write_str("a table such as { amount = \"int8 from /amount\" }"),
+            Self::Columns => f.write_str("table such as { amount = \"int8 from /amount\" }"),
         }
     }
 }
@@ -193,7 +193,7 @@ fn shown(found: &Value) -> String {
 
 fn form(found: &Value) -> &'static str {
     match found {
-        Value::String(text) if text.trim().is_empty() => "empty text",
+        Value::String(text) if text.trim().is_empty() => "an empty string",
         Value::String(_) => "text",
         Value::Integer(_) => "a number",
         Value::Float(_) => "a fraction",

@@ -128,7 +128,8 @@ impl KeyTable {
     fn text(self, path: &Path) -> Result<String, ConfigError> {
         std::fs::read_to_string(path).map_err(|error| {
             ConfigError::Unreadable(format!(
-                "cannot read the configuration file {}: {error}; name another with --config or {}CONFIG",
+                "cannot read the configuration file {}: {error}; name another one with --config \
+                 or {}CONFIG",
                 path.display(),
                 self.env
             ))

@@ -5,15 +5,16 @@ use crate::{choice, section};
 section! {
     /// `[log]`: what is logged, and how.
     pub struct Log as "log" {
-        /// Lines for people or one JSON object per line; `auto` is `human` on a terminal and `json` otherwise.
+        /// Human-readable lines or one JSON object per line; `auto` is `human` on a terminal and `json` otherwise.
         format: LogFormat;
-        /// `error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,{target}=debug`. The environment
-        /// variable `RUST_LOG` goes before it.
+        /// `error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,{target}=debug`.
+        /// The environment variable `RUST_LOG` overrides it.
         level: String = "info";
-        /// Whether what the database says of an error is shown as it is, with values of events and rows in it.
-        /// Without it the log and the errors of parked events (of the relay: of rows that were set aside) have the
-        /// code, the names of constraint, table and column, the hint and the place in a function, and `…` for
-        /// values. For the time that a fault is looked for; it holds for the whole process.
+        /// Whether error messages of the database are shown unredacted, including values of events
+        /// and rows. By default the log and the errors of parked events (relay: parked rows)
+        /// contain the code, the names of constraint, table and column, the hint and the place in a
+        /// function, and `…` for values. Set it only while debugging; it applies to the whole
+        /// process.
         database_text: bool;
     }
 }

@@ -68,18 +68,18 @@ impl PostgresAddress {
             return Err(Problem::fatal(
                 URL,
                 format!(
-                    "`database.url` has the parameter {unknown:?}, which is not known here and would be \
-                     passed over; remove it (known are sslmode, sslrootcert, sslcert, sslkey, host, \
-                     hostaddr, port, dbname, user, password, application_name, options)"
+                    "`database.url` has the unsupported parameter {unknown:?}, which would be \
+                     ignored; remove it (supported are sslmode, sslrootcert, sslcert, sslkey, \
+                     host, hostaddr, port, dbname, user, password, application_name, options)"
                 ),
             ));
         }
         let options = PgConnectOptions::from_str(url).ok().filter(|_| scheme).ok_or_else(|| {
             Problem::fatal(
                 URL,
-                "the database URL cannot be read: it has to look like \
-                 postgres://user:password@host:5432/database, with special characters of the password \
-                 percent-encoded",
+                "cannot parse `database.url`: write it as \
+                 postgres://user:password@host:5432/database, with special characters of the \
+                 password percent-encoded",
             )
         })?;
         if !names_user(url, &parameters) {
@@ -123,8 +123,8 @@ impl PostgresAddress {
                 return Err(Problem::fatal(
                     BOTH,
                     format!(
-                        "`database.tls` is {}, and `database.url` has sslmode={}, which is less; remove \
-                         one of them",
+                        "`database.tls` is {}, and `database.url` has sslmode={}, which is \
+                         weaker; remove one of them",
                         tls.name(),
                         name(said)
                     ),
@@ -134,10 +134,10 @@ impl PostgresAddress {
                 return Err(Problem::fatal(
                     BOTH,
                     format!(
-                        "`database.url` names another machine with sslmode={}, by which anybody on the \
-                         way can pretend to be the server and is given the password; set \
-                         sslmode=verify-full (and sslrootcert, where the authority is your own), or, \
-                         where the network itself is trusted, `database.tls` to insecure",
+                        "`database.url` names another machine with sslmode={}, which lets anybody \
+                         on the network impersonate the server and receive the password; set \
+                         sslmode=verify-full (and sslrootcert for your own authority), or \
+                         `database.tls` to insecure if you trust the network",
                         name(said)
                     ),
                 ));
@@ -153,15 +153,15 @@ fn doubt(mode: PgSslMode) -> Option<Problem> {
     let text = match mode {
         PgSslMode::VerifyFull => return None,
         PgSslMode::VerifyCa => {
-            "the database's certificate is checked, its name is not (verify-ca): whoever has another \
-             certificate of the same authority can pretend to be the server; set `database.tls` to \
-             verify-full"
+            "the database's certificate is checked, its name is not (verify-ca): anybody with \
+             another certificate of the same authority can impersonate the server; set \
+             `database.tls` to verify-full"
                 .to_owned()
         }
         mode => format!(
-            "`database.tls` is insecure, and `database.url` names another machine (sslmode={}): anybody \
-             on the way can pretend to be the server, is given the password, and reads and changes \
-             what is sent; set `database.tls` to verify-full",
+            "`database.tls` is insecure, and `database.url` names another machine (sslmode={}): \
+             anybody on the network can impersonate the server, receive the password, and read \
+             and change the traffic; set `database.tls` to verify-full",
             name(mode)
         ),
     };
@@ -171,7 +171,8 @@ fn doubt(mode: PgSslMode) -> Option<Problem> {
 /// What to do about a server that does not let a user in.
 pub fn login_advice(message: &str) -> &'static str {
     if message.contains("no encryption") || message.contains("SSL off") {
-        "the server wants TLS: remove sslmode=disable from the URL, or let pg_hba.conf allow this connection without TLS"
+        "the server requires TLS: remove sslmode=disable from the URL, or let pg_hba.conf allow \
+         this connection without TLS"
     } else if message.contains("pg_hba.conf") {
         "let the server's pg_hba.conf allow this host, user and database"
     } else {
@@ -244,7 +245,7 @@ pub fn tls_trouble(error: &Error) -> Option<String> {
     let (why, advice) = TROUBLES
         .iter()
         .find(|(said, ..)| text.contains(said))
-        .map_or(("TLS with it failed", "check its certificate and yours"), |found| {
+        .map_or(("the TLS handshake failed", "check its certificate and yours"), |found| {
             (found.1, found.2)
         });
     Some(format!("{why} ({text}); {advice}"))
@@ -254,30 +255,29 @@ pub fn tls_trouble(error: &Error) -> Option<String> {
 const TROUBLES: &[(&str, &str, &str)] = &[
     (
         "does not support TLS",
-        "it offers no TLS, or somebody on the way hides that it does",
-        "switch `ssl` on at the server, or, where the network itself is trusted, set `database.tls` to \
-         insecure",
+        "it offers no TLS, or somebody on the network hides that it does",
+        "switch `ssl` on at the server, or set `database.tls` to insecure if you trust the network",
     ),
     (
         "UnknownIssuer",
-        "its certificate comes from no authority that is known here",
-        "name the authority's certificate by sslrootcert=FILE in `database.url`",
+        "its certificate is not signed by a trusted authority",
+        "set sslrootcert=FILE in `database.url` to the authority's certificate",
     ),
     // An authority of the same name, with another key.
     (
         "BadSignature",
-        "its certificate comes from no authority that is known here",
-        "name the authority's certificate by sslrootcert=FILE in `database.url`",
+        "its certificate is not signed by a trusted authority",
+        "set sslrootcert=FILE in `database.url` to the authority's certificate",
     ),
     (
         "CaUsedAsEndEntity",
         "its certificate is an authority's, not a server's",
-        "give the server a certificate of its own, signed by the authority that sslrootcert names",
+        "give the server its own certificate, signed by the authority in sslrootcert",
     ),
     (
         "not valid for",
         "its certificate is for another name",
-        "let `database.url` use a name that the certificate has, or have one made for this name",
+        "use a name from the certificate in `database.url`, or issue a certificate for this name",
     ),
     ("expired", "its certificate has expired", "renew it on the server"),
     ("not valid before", "its certificate is not valid yet", "check the clocks of both machines"),
@@ -302,7 +302,7 @@ fn file_problems(
     std::fs::File::open(file).map_err(|error| {
         let file = file.display();
         let text =
-            format!("{what}: cannot read {file}: {error}; check the name and who may read it");
+            format!("{what}: cannot read {file}: {error}; check the name and its permissions");
         Problem::fatal(keys, text)
     })?;
     Ok(secret.then(|| doubt_of(keys, what, file)).flatten())

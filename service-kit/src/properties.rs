@@ -36,11 +36,22 @@ impl Group {
     }
 
     const fn consumers(standing: Standing, names: &'static str) -> Self {
-        Self { names, consumer: standing, relay: Refused("only consumers have it; remove it") }
+        Self {
+            names,
+            consumer: standing,
+            relay: Refused(
+                "only consumers have this setting; \
+                                                          remove it",
+            ),
+        }
     }
 
     const fn producers(standing: Standing, names: &'static str) -> Self {
-        Self { names, consumer: Refused("only producers have it; remove it"), relay: standing }
+        Self {
+            names,
+            consumer: Refused("only producers have this setting; remove it"),
+            relay: standing,
+        }
     }
 
     /// What is said to this program.
@@ -57,32 +68,31 @@ impl Group {
     }
 }
 
-const KEYED: Standing = Refused(
-    "it has a key of its own: the same name in [kafka], dots written as underscores; set that",
-);
+const KEYED: Standing =
+    Refused("set it in [kafka] under the same name, dots written as underscores");
 const SECRET: Standing = Refused(
-    "it would be kept with the plain settings; use the key of the same name in [kafka], dots written as \
-     underscores",
+    "it would be stored with the plain settings; set it in [kafka] under the same name, dots \
+     written as underscores",
 );
 const OFFSETS: Standing = Refused(
-    "the runtime commits the watermark that the database holds, and nothing else may commit or store \
-     offsets; remove it",
+    "the runtime commits the watermark that the database holds, and nothing else may commit or \
+     store offsets; remove it",
 );
 const ORDER: Standing =
-    Refused("order per aggregate and the promise that nothing is lost rest on it; remove it");
-const DELIVERY: Standing = Refused("it is `kafka.delivery_timeout`; set that");
+    Refused("order per aggregate and the promise that nothing is lost depend on it; remove it");
+const DELIVERY: Standing = Refused("set `kafka.delivery_timeout` instead");
 const CODE: Standing = Refused(
     "it loads code into the process, which has the credentials of database and brokers; remove it",
 );
-const SHELL: Standing = Refused(
-    "it becomes part of a command for the shell, and GSSAPI is in no build of this; remove it",
-);
+const SHELL: Standing =
+    Refused("it becomes part of a shell command, and no build includes GSSAPI; remove it");
 const TOKENS: Standing = Refused(
-    "no build has a source of bearer tokens; use SCRAM-SHA-512, or a client's certificate, and remove it",
+    "no build includes a source of bearer tokens; remove it, and use SCRAM-SHA-512 or a client \
+     certificate",
 );
-const PROGRAMS: Standing = Refused("it is for programs, and no text can be its value; remove it");
-const INSIDE: Standing = Refused("the runtime needs it as it is; remove it");
-const NOTHING: Standing = Refused("it has no effect, or none here; remove it");
+const PROGRAMS: Standing = Refused("it is for programs and has no text value; remove it");
+const INSIDE: Standing = Refused("the runtime depends on its value; remove it");
+const NOTHING: Standing = Refused("it has no effect here; remove it");
 
 /// Every setting that librdkafka documents, once.
 pub const GROUPS: &[Group] = &[
@@ -116,11 +126,8 @@ pub const GROUPS: &[Group] = &[
          queue.buffering.max.messages queue.buffering.max.ms request.timeout.ms \
          sticky.partitioning.linger.ms",
     ),
-    Group::both(
-        Refused("the brokers are `kafka.bootstrap`; set that"),
-        "bootstrap.servers metadata.broker.list",
-    ),
-    Group::both(Refused("it is `kafka.security_protocol`; set that"), "security.protocol"),
+    Group::both(Refused("set `kafka.bootstrap` instead"), "bootstrap.servers metadata.broker.list"),
+    Group::both(Refused("set `kafka.security_protocol` instead"), "security.protocol"),
     Group::both(
         KEYED,
         "sasl.mechanism sasl.username \
@@ -128,7 +135,7 @@ pub const GROUPS: &[Group] = &[
          ssl.endpoint.identification.algorithm ssl.key.location ssl.keystore.location",
     ),
     Group::both(SECRET, "sasl.password ssl.key.password ssl.key.pem ssl.keystore.password"),
-    Group::both(Refused("it is `kafka.sasl_mechanism`; set that"), "sasl.mechanisms"),
+    Group::both(Refused("set `kafka.sasl_mechanism` instead"), "sasl.mechanisms"),
     Group::both(
         TOKENS,
         "enable.sasl.oauthbearer.unsecure.jwt \
@@ -153,7 +160,7 @@ pub const GROUPS: &[Group] = &[
     ),
     Group::both(
         Refused(
-            "whoever is on the network could be the broker; if that is meant, say it aloud: set \
+            "anybody on the network could impersonate the broker; if you want that, set \
              `kafka.ssl_insecure_any_certificate` to true",
         ),
         "enable.ssl.certificate.verification",
@@ -179,11 +186,11 @@ pub const GROUPS: &[Group] = &[
          log_level",
     ),
     Group::both(
-        Refused("what a broker can do is asked of the broker; remove it"),
+        Refused("the client asks the broker for its features; remove it"),
         "api.version.fallback.ms api.version.request broker.version.fallback",
     ),
     Group::both(
-        Refused("a topic that is hidden would look like one that is missing; remove it"),
+        Refused("a hidden topic would look like a missing one; remove it"),
         "topic.blacklist",
     ),
     Group::both(
@@ -198,7 +205,8 @@ pub const GROUPS: &[Group] = &[
             "the runtime makes it unique per process, which the assignors rely on; remove it",
         ),
         relay: Refused(
-            "the relay makes it unique per process, so that broker logs tell them apart; remove it",
+            "the relay makes it unique per process, which tells relays apart in broker logs; \
+             remove it",
         ),
     },
     Group {
@@ -209,18 +217,19 @@ pub const GROUPS: &[Group] = &[
     Group {
         names: "max.in.flight max.in.flight.requests.per.connection",
         consumer: Refused(
-            "a fetch that waits for records would hold up whatever else is asked; remove it",
+            "a fetch that waits for records would delay all other requests; remove it",
         ),
         relay: ORDER,
     },
     Group {
         names: "partitioner",
         consumer: Refused(
-            "a consumer does not choose partitions; set it where events are produced (murmur2_random is \
-             what Java clients do)",
+            "a consumer does not choose partitions; set it in the producer (murmur2_random is the \
+             default of Java clients)",
         ),
         relay: Refused(
-            "keys have to land where Java's clients put them, so it is murmur2_random; remove it",
+            "keys must map to the same partitions as with Java clients, so it is murmur2_random; \
+             remove it",
         ),
     },
     Group::producers(
@@ -230,13 +239,13 @@ pub const GROUPS: &[Group] = &[
     ),
     Group::producers(DELIVERY, "delivery.timeout.ms message.timeout.ms"),
     Group::producers(
-        Refused("it follows from `kafka.delivery_timeout`; set that"),
+        Refused("it follows from `kafka.delivery_timeout`; set that instead"),
         "transaction.timeout.ms",
     ),
-    Group::producers(Refused("it is `kafka.message_bytes_max`; set that"), "message.max.bytes"),
+    Group::producers(Refused("set `kafka.message_bytes_max` instead"), "message.max.bytes"),
     Group::producers(
         Refused(
-            "it is made from the outbox's own id, so that two outboxes cannot share one; set \
+            "it is derived from the outbox's id, so that two outboxes cannot share one; set \
              `kafka.transactional_id_prefix`, or `kafka.fencing` to false",
         ),
         "transactional.id",
@@ -253,8 +262,8 @@ pub const GROUPS: &[Group] = &[
     ),
     Group::consumers(
         Refused(
-            "where a consumer without history begins is `kafka.start`, and a lost offset stops the \
-             partition instead of skipping records; set `kafka.start`",
+            "`kafka.start` sets where a consumer without history starts, and a lost offset stalls \
+             the partition instead of skipping records; set `kafka.start`",
         ),
         "auto.offset.reset",
     ),
@@ -267,24 +276,22 @@ pub const GROUPS: &[Group] = &[
         "enable.partition.eof",
     ),
     Group::consumers(
-        Refused("the group is `kafka.group`, which defaults to `consumer.name`; set that"),
+        Refused("set `kafka.group` instead, which defaults to `consumer.name`"),
         "group.id",
     ),
     Group::consumers(
-        Refused("static membership is `consumer.instance_id`; set that"),
+        Refused("set `consumer.instance_id` instead (static membership)"),
         "group.instance.id",
     ),
+    Group::consumers(Refused("set `kafka.protocol` instead"), "group.protocol group.protocol.type"),
     Group::consumers(
-        Refused("the group protocol is `kafka.protocol`; set that"),
-        "group.protocol group.protocol.type",
-    ),
-    Group::consumers(
-        Refused("it follows from `kafka.session_timeout`; set that"),
+        Refused("it follows from `kafka.session_timeout`; set that instead"),
         "heartbeat.interval.ms",
     ),
     Group::consumers(
         Refused(
-            "records of aborted transactions must never reach a handler, so it is read_committed; remove it",
+            "records of aborted transactions must never reach a handler, so it is read_committed; \
+             remove it",
         ),
         "isolation.level",
     ),
@@ -294,12 +301,12 @@ pub const GROUPS: &[Group] = &[
     ),
     Group::consumers(
         Refused(
-            "letting partitions go one by one needs cooperative-sticky; choose between the group protocols \
-             with `kafka.protocol`",
+            "incremental rebalancing needs cooperative-sticky; set the group protocol with \
+             `kafka.protocol`",
         ),
         "partition.assignment.strategy",
     ),
-    Group::consumers(Refused("it is `kafka.session_timeout`; set that"), "session.timeout.ms"),
+    Group::consumers(Refused("set `kafka.session_timeout` instead"), "session.timeout.ms"),
 ];
 
 /// What is said of a setting; `None` when librdkafka documents none of that name.

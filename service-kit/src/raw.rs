@@ -62,7 +62,7 @@ impl Raw {
     pub fn problems(&self, program: Program) -> Vec<Problem> {
         let told = self.iter().filter_map(|(name, value)| {
             let (what, why) = refusal(program, name, value)?;
-            let text = format!("`kafka.raw` may not hold {what}: {why}");
+            let text = format!("`kafka.raw` may not contain {what}: {why}");
             Some(Problem::fatal(&["kafka.raw"], text))
         });
         told.collect()
@@ -83,11 +83,11 @@ impl Raw {
         }
         free.sort();
         format!(
-            "\n## Settings in [kafka.raw]\n\nBy librdkafka's names; what they do is in its \
-             [list](https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md). These may be set: \
+            "\n## Settings in [kafka.raw]\n\nlibrdkafka settings by their own names, explained in its \
+             [list](https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md). Allowed settings: \
              {}. `debug` is a list of {}, separated by commas: the other contexts print credentials or \
-             settings. Of `ssl.cipher.suites` no value may hold `@` or `NULL`. Whatever is not named is refused, and \
-             so are these:\n\n| setting | why, and what to do instead |\n|---|---|\n{refused}",
+             settings. `ssl.cipher.suites` must not contain `@` or `NULL`. Unlisted settings are refused, and \
+             so are these:\n\n| setting | reason and alternative |\n|---|---|\n{refused}",
             free.join(", "),
             DEBUG_FREE.iter().map(|context| format!("`{context}`")).collect::<Vec<_>>().join(", ")
         )
@@ -119,7 +119,7 @@ fn scalars<'de, D: serde::Deserializer<'de>>(
         .into_iter()
         .map(|(name, value)| match scalar_text(&value) {
             Some(text) => Ok((name, text)),
-            None => Err(serde::de::Error::custom(format!("`{name}` is not text or a number"))),
+            None => Err(serde::de::Error::custom(format!("`{name}` is not a string or a number"))),
         })
         .collect()
 }
@@ -148,7 +148,7 @@ fn refusal(program: Program, name: &str, value: &str) -> Option<(String, String)
         Some(Standing::Refused(why)) => Some((format!("`{name}`"), why.to_owned())),
         None => Some((
             format!("`{name}`"),
-            "it is none of the settings of librdkafka that this build knows; correct the name, or remove it"
+            "this build's librdkafka has no such setting; correct the name, or remove it"
                 .to_owned(),
         )),
     }
@@ -161,8 +161,8 @@ fn refused_value(name: &str, value: &str) -> Option<(String, String)> {
             Some((
                 format!("`debug` with {unknown:?}"),
                 format!(
-                    "contexts that are not known to be harmless would print credentials or settings; of {} name \
-                     those that are needed, separated by commas",
+                    "contexts that are not known to be harmless could print credentials or \
+                     settings; list those that you need of {}, separated by commas",
                     DEBUG_FREE.join(", ")
                 ),
             ))
@@ -171,7 +171,7 @@ fn refused_value(name: &str, value: &str) -> Option<(String, String)> {
         "ssl.cipher.suites" if value.contains('@') || value.to_uppercase().contains("NULL") => {
             Some((
                 "`ssl.cipher.suites` with `@` or `NULL`".to_owned(),
-                "it would let ciphers in that protect nothing; name suites".to_owned(),
+                "it would allow ciphers that protect nothing; name suites".to_owned(),
             ))
         }
         _ => None,

@@ -26,11 +26,11 @@ impl SecurityProtocol {
 section! {
     /// TLS and SASL of `[kafka]`. Each key is librdkafka's, dots written as underscores.
     pub struct Security as "kafka" {
-        /// Encryption and authentication. Brokers on other machines need it set: `plaintext` has to be said, and
-        /// `check` and every start repeat it. `ssl` and `sasl_ssl` need a build with the feature `tls` or
-        /// `tls-vendored`.
+        /// Encryption and authentication. For brokers on other machines it must be set explicitly:
+        /// with `plaintext`, `check` and every start warn. `ssl` and `sasl_ssl` need a build with
+        /// the feature `tls` or `tls-vendored`.
         security_protocol: Option<SecurityProtocol>, shown "plaintext";
-        /// File or folder of trusted certificates; without it the system's are used.
+        /// File or folder of trusted certificates; by default the system's.
         ssl_ca_location: Option<String>;
         /// Trusted certificates as PEM text.
         ssl_ca_pem: Option<String>;
@@ -46,13 +46,14 @@ section! {
         ssl_key_password: Option<Secret>;
         /// File of certificate and key (PKCS#12).
         ssl_keystore_location: Option<String>;
-        /// The password of that file.
+        /// The password of the keystore.
         ssl_keystore_password: Option<Secret>;
-        /// Whether the broker's name is checked against its certificate. With `none`, anybody with a certificate of
-        /// the same authority can be the broker; `check` and each start say so.
+        /// Whether the broker's name is checked against its certificate. With `none`, anybody with
+        /// a certificate of the same authority can impersonate the broker; `check` and every start
+        /// warn.
         ssl_endpoint_identification_algorithm: Option<String>, of ["https", "none"], shown "https";
-        /// Takes whatever certificate the broker has: anybody on the network can be the broker. For a trial only;
-        /// `check` and each start say so.
+        /// Accept any certificate: anybody on the network can impersonate the broker. For trials
+        /// only; `check` and every start warn.
         ssl_insecure_any_certificate: bool;
         /// How the client authenticates.
         sasl_mechanism: Option<String>, of ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"];
@@ -105,9 +106,9 @@ impl Security {
             found.push(Problem::fatal(
                 &["kafka.security_protocol", "kafka.sasl_mechanism"],
                 format!(
-                    "`kafka.security_protocol` or `kafka.sasl_mechanism` needs TLS, which this build \
-                     leaves out; build {package} with the feature `tls` (OpenSSL of the system) or \
-                     `tls-vendored`"
+                    "`kafka.security_protocol` or `kafka.sasl_mechanism` needs TLS, which this \
+                     build does not include; build {package} with the feature `tls` (OpenSSL of \
+                     the system) or `tls-vendored`"
                 ),
             ));
         }
@@ -127,18 +128,18 @@ impl Security {
         if self.ssl_insecure_any_certificate {
             found.push(Problem::doubt(
                 &["kafka.ssl_insecure_any_certificate"],
-                "`kafka.ssl_insecure_any_certificate` is true: no certificate is checked, so anybody on the \
-                 network can be the broker, read the credentials and send events; give the broker's authority \
-                 in `kafka.ssl_ca_location`, and remove it",
+                "`kafka.ssl_insecure_any_certificate` is true: no certificate is checked, so \
+                 anybody on the network can impersonate the broker, read the credentials and send \
+                 events; set the broker's authority in `kafka.ssl_ca_location`, and remove it",
             ));
         }
         let algorithm = self.ssl_endpoint_identification_algorithm.as_deref();
         if algorithm.is_some_and(|algorithm| algorithm.eq_ignore_ascii_case("none")) {
             found.push(Problem::doubt(
                 &["kafka.ssl_endpoint_identification_algorithm"],
-                "`kafka.ssl_endpoint_identification_algorithm` is none: whoever has a certificate of the same \
-                 authority, for whatever name, can be the broker; give the brokers certificates with their \
-                 names, and remove it",
+                "`kafka.ssl_endpoint_identification_algorithm` is none: anybody with any \
+                 certificate of the same authority can impersonate the broker; give the brokers \
+                 certificates with their names, and remove it",
             ));
         }
     }
@@ -150,17 +151,17 @@ fn unencrypted(said: Option<SecurityProtocol>, plain: bool) -> Problem {
     let Some(said) = said else {
         return Problem::fatal(
             keys,
-            "`kafka.bootstrap` names another machine, and `kafka.security_protocol` is not set: events would \
-             travel unencrypted, to and from whoever answers; set ssl or sasl_ssl, or, where the network \
-             itself is trusted, plaintext",
+            "`kafka.bootstrap` names another machine, and `kafka.security_protocol` is not set: \
+             events would travel unencrypted and unauthenticated; set ssl or sasl_ssl, or \
+             plaintext if you trust the network",
         );
     };
     let password = if plain { ", and so does the password (PLAIN)" } else { "" };
     Problem::doubt(
         keys,
         format!(
-            "events travel unencrypted, to and from whoever answers{password}: `kafka.security_protocol` is \
-             {} and `kafka.bootstrap` names another machine; set ssl or sasl_ssl",
+            "events travel unencrypted and unauthenticated{password}: `kafka.security_protocol` \
+             is {} and `kafka.bootstrap` names another machine; set ssl or sasl_ssl",
             said.name()
         ),
     )
@@ -188,8 +189,8 @@ fn sasl_problems(
     if sasl && security.sasl_mechanism.is_none() {
         found.push(Problem::fatal(
             &["kafka.sasl_mechanism"],
-            "`kafka.sasl_mechanism` is missing: `kafka.security_protocol` asks for SASL; set PLAIN, \
-             SCRAM-SHA-256 or SCRAM-SHA-512",
+            "`kafka.sasl_mechanism` is missing, but `kafka.security_protocol` requires SASL; set \
+             PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512",
         ));
     }
 }

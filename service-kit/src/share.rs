@@ -39,7 +39,7 @@ mod tests {
         assert_eq!(read(0.25.into(), false), Ok(0.25.into()));
         assert_eq!(read(1.into(), false), Ok(1.0.into()));
         assert_eq!(read("0.05".into(), true), Ok(0.05.into()), "as the environment has it");
-        let complaint = |found| Err(format!("expected a number from 0 to 1, found {found}"));
+        let complaint = |found| Err(format!("expected number 0–1, found {found}"));
         assert_eq!(read("0.05".into(), false), complaint("\"0.05\""));
         assert_eq!(read(1.5.into(), false), complaint("`1.5`"));
         assert_eq!(read(2.into(), false), complaint("`2`"));

@@ -25,6 +25,15 @@ pub fn capture_log(act: impl FnOnce()) -> Vec<Line> {
     std::mem::take(&mut *lines.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
+/// The level and the message of each line.
+pub fn messages(lines: &[Line]) -> String {
+    let message = |(level, fields): &Line| {
+        let text = fields.iter().find(|(name, _)| name == "message");
+        format!("{level} {}\n", text.map_or("", |(_, text)| text))
+    };
+    lines.iter().map(message).collect()
+}
+
 struct Capture(Arc<Mutex<Vec<Line>>>);
 
 struct Fields(Vec<(String, String)>);
@@ -61,6 +70,38 @@ pub fn document(path: &str, wanted: &str) -> String {
         let _ = fs::write(path, wanted);
     }
     fs::read_to_string(path).unwrap_or_default()
+}
+
+/// Compares a text with its snapshot, a file. With the environment variable `UPDATE_DOCS` the file is written, so that a
+/// change of what users read is seen in the diff.
+///
+/// # Panics
+/// Where they differ, with the first line that does.
+#[track_caller]
+pub fn assert_snapshot(path: &str, text: &str) {
+    let text = format!("{}\n", text.trim_end());
+    let there = document(path, &text);
+    let differs = || {
+        let mut lines = there.lines().map(Some).chain(std::iter::repeat(None)).zip(1..);
+        text.lines().find_map(|line| lines.next().filter(|(old, _)| *old != Some(line)))
+    };
+    assert!(
+        there == text,
+        "{path} is old at line {}: run this test with UPDATE_DOCS=1 and read the diff",
+        differs().map_or(0, |(_, number)| number)
+    );
+}
+
+/// The commands that a help lists.
+pub fn commands(help: &str) -> Vec<String> {
+    let listed = help.split_once("Commands:\n").map_or("", |(_, rest)| rest);
+    let names = listed.lines().take_while(|line| !line.is_empty());
+    names
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The defaults that the types of a configuration have and those of its table, by key. Where the client

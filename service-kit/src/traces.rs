@@ -11,21 +11,21 @@ section! {
     /// `[traces]`: where spans are exported to, by OTLP over HTTP.
     pub struct Traces as "traces" {
         /// Where spans are exported to, by OTLP over HTTP with protobuf: a URL such as
-        /// `http://127.0.0.1:4318/v1/traces`, or `off`. Without it the environment's
-        /// `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, else its `OTEL_EXPORTER_OTLP_ENDPOINT` with `/v1/traces` behind it;
-        /// where there is neither, nothing is exported. Needs a build with the feature
+        /// `http://127.0.0.1:4318/v1/traces`, or `off`. By default the environment's
+        /// `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, or its `OTEL_EXPORTER_OTLP_ENDPOINT` plus
+        /// `/v1/traces`; without either, nothing is exported. Needs a build with the feature
         /// `opentelemetry`.
         endpoint: Option<String>;
-        /// Headers of each request, with secrets in them: `name=value`, separated by commas or lines, `%2C` for a
-        /// comma in a value. Without it the environment's `OTEL_EXPORTER_OTLP_HEADERS`.
+        /// Headers of each request, including secrets: `name=value`, separated by commas or lines,
+        /// `%2C` for a comma in a value. By default the environment's `OTEL_EXPORTER_OTLP_HEADERS`.
         headers: Option<Secret>;
-        /// The share of traces that are exported, of those that begin here. A span with a parent goes as its trace
-        /// does: it is exported if the event's `traceparent` says that the trace is sampled.
+        /// The fraction of traces started here that are exported. A span with a parent follows its
+        /// trace: it is exported if the event's `traceparent` marks the trace as sampled.
         sample: Share = "1";
-        /// How long the receiver has for one batch of spans, attempts included.
+        /// Timeout of one batch of spans at the receiver, retries included.
         timeout: Duration = "5s", in 100ms..=1m;
-        /// The name of the service in its traces. Without it the environment's `OTEL_SERVICE_NAME`, else the
-        /// `service.name` of `OTEL_RESOURCE_ATTRIBUTES`, whose other attributes always count.
+        /// The service name in traces. By default the environment's `OTEL_SERVICE_NAME`, or the
+        /// `service.name` of `OTEL_RESOURCE_ATTRIBUTES`, whose other attributes always apply.
         service_name: Option<String>, shown "`consumer.name`; of a relay `outbox-relay`";
     }
 }
@@ -70,8 +70,8 @@ impl Traces {
                 Ok(receiver) if receiver.is_open() && self.headers.is_some() => {
                     found.push(Problem::doubt(
                         &["traces.endpoint", "traces.headers"],
-                        "`traces.headers` travel unencrypted: `traces.endpoint` names another machine and begins \
-                         with http://; let it begin with https://",
+                        "`traces.headers` travel unencrypted: `traces.endpoint` names another \
+                         machine and begins with http://; use https://",
                     ));
                 }
                 Ok(_) => {}
@@ -80,8 +80,8 @@ impl Traces {
                 found.push(Problem::doubt(
                     key,
                     format!(
-                        "`traces.endpoint` is set, but this build exports nothing; build {package} with the feature \
-                         `opentelemetry`, or remove it"
+                        "`traces.endpoint` is set, but this build cannot export spans; build \
+                         {package} with the feature `opentelemetry`, or remove it"
                     ),
                 ));
             }
@@ -112,7 +112,8 @@ impl Receiver<'_> {
 
 /// Reads the URL of a receiver. The error is the end of a sentence, and shows nothing of the URL.
 pub(crate) fn receiver(url: &str) -> Result<Receiver<'_>, &'static str> {
-    const NO_URL: &str = "is no URL of a receiver; set one such as http://127.0.0.1:4318/v1/traces";
+    const NO_URL: &str = "is not the URL of a receiver; set one such as \
+                          http://127.0.0.1:4318/v1/traces";
     let shown = url.split(['?', '#']).next().unwrap_or_default();
     let (scheme, rest) = shown.split_once("://").ok_or(NO_URL)?;
     let encrypted = match scheme {
@@ -123,8 +124,8 @@ pub(crate) fn receiver(url: &str) -> Result<Receiver<'_>, &'static str> {
     let authority = rest.split('/').next().unwrap_or_default();
     if authority.contains('@') {
         return Err(
-            "holds a user, and perhaps a password, which every log would show; put them into \
-                    `traces.headers`, and set a URL such as http://127.0.0.1:4318/v1/traces",
+            "contains a user, and perhaps a password, which every log would show; put them into \
+             `traces.headers`, and set a URL such as http://127.0.0.1:4318/v1/traces",
         );
     }
     let bracket = authority.find(']').map_or(0, |end| end + 1);
@@ -145,7 +146,7 @@ pub(crate) fn headers_of(text: &str) -> Result<Vec<(String, String)>, &'static s
     if headers.iter().all(|(name, value)| token(name) && visible(value)) {
         Ok(headers)
     } else {
-        Err("a name or a value of a header has a character that HTTP does not take")
+        Err("a name or a value of a header has a character that HTTP does not allow")
     }
 }
 
@@ -199,7 +200,7 @@ mod tests {
         assert_eq!(
             problems(url, None, false),
             [
-                "false `traces.endpoint` is set, but this build exports nothing; build inbox-consumer with the \
+                "false `traces.endpoint` is set, but this build cannot export spans; build inbox-consumer with the \
               feature `opentelemetry`, or remove it"
             ]
         );
@@ -213,10 +214,13 @@ mod tests {
             ["collector:4318", "grpc://collector:4317", "http://", "https:///v1", "http://a b"]
         {
             let found = problems(wrong, None, true);
-            assert!(found[0].starts_with("true `traces.endpoint` is no URL"), "{wrong}: {found:?}");
+            assert!(
+                found[0].starts_with("true `traces.endpoint` is not the URL"),
+                "{wrong}: {found:?}"
+            );
         }
         let found = problems("https://user:c4n4ry@collector/v1/traces", None, true);
-        assert!(found[0].starts_with("true `traces.endpoint` holds a user"), "{found:?}");
+        assert!(found[0].starts_with("true `traces.endpoint` contains a user"), "{found:?}");
         assert!(!found[0].contains("c4n4ry"));
         let shown = receiver("https://[::1]:4318/v1/traces?key=c4n4ry").unwrap();
         assert_eq!((shown.host, shown.shown), ("[::1]", "https://[::1]:4318/v1/traces"));

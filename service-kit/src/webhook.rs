@@ -30,17 +30,17 @@ impl WebhookKey {
     /// # Errors
     /// What is wrong, without the secret.
     pub fn read(text: &str) -> Result<Self, String> {
-        let encoded = text.strip_prefix(PREFIX).ok_or_else(|| match text.strip_prefix('\u{feff}') {
-            Some(_) => {
-                "begins with a byte order mark, which an editor has put there: save the file as UTF-8 without one"
-                    .to_owned()
-            }
-            None => format!("does not begin with {PREFIX}, as the secrets of Standard Webhooks do"),
-        })?;
-        let key = STANDARD.decode(encoded).map_err(|_| format!("is not base64 behind {PREFIX}"))?;
+        let encoded =
+            text.strip_prefix(PREFIX).ok_or_else(|| match text.strip_prefix('\u{feff}') {
+                Some(_) => {
+                    "begins with a byte order mark: save the file as UTF-8 without one".to_owned()
+                }
+                None => format!("does not begin with {PREFIX}, as secrets of Standard Webhooks do"),
+            })?;
+        let key = STANDARD.decode(encoded).map_err(|_| format!("is not base64 after {PREFIX}"))?;
         if key.len() < KEY_BYTES_MIN {
             return Err(format!(
-                "has {} bytes behind {PREFIX}; Standard Webhooks asks for {KEY_BYTES_MIN} at least",
+                "has {} bytes after {PREFIX}; Standard Webhooks requires at least {KEY_BYTES_MIN}",
                 key.len()
             ));
         }

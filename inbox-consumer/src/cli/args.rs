@@ -21,7 +21,7 @@ use crate::{
 pub(super) const PROGRAM: Program<Config> = Program {
     name: "inbox-consumer",
     version: env!("CARGO_PKG_VERSION"),
-    about: "Consumes events from Kafka with exactly-once effects in SQL",
+    about: "Consume events from Kafka with exactly-once effects in SQL",
     exits: EXITS,
     file: "consumer.toml",
     env: "INBOX_CONFIG",
@@ -38,17 +38,17 @@ pub(super) const PROGRAM: Program<Config> = Program {
 /// A [`RoleKind`] as a word of the command line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(super) enum RolePurpose {
-    /// Runs a consumer and its commands
+    /// Run a consumer and its commands
     Consumer,
-    /// The same, with handlers that append to the outbox
+    /// Like `consumer`, with handlers that append to the outbox
     AppendingConsumer,
-    /// Ships the outbox
+    /// Ship the outbox
     Relay,
-    /// Appends events, and nothing else
+    /// Append events, nothing else
     Appender,
-    /// Looks, and changes nothing
+    /// Read only
     Reader,
-    /// Runs `forget`, the only one that changes the audit
+    /// Run `forget`, the only command that changes the audit
     Eraser,
 }
 
@@ -68,35 +68,36 @@ impl From<RolePurpose> for RoleKind {
 /// One thing to do.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
 pub(super) enum Command {
-    /// Consumes until SIGTERM or SIGINT
+    /// Consume until SIGTERM or SIGINT
     Run {
-        /// Only runs events that another process of this program names, and takes back what they did
+        /// Run only the events that another process of this program names, and roll them back
         #[arg(long, hide = true)]
         trial: bool,
     },
-    /// Looks at configuration, handlers, database and Kafka, and says what is wrong
+    /// Check configuration, handlers, database and Kafka, and report problems
     Check {
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
-        /// Also shows some of the newest records of each topic, and what each is to this consumer
+        /// Also show this many of the newest records of each topic, and what the consumer would do
+        /// with each
         #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=200))]
         sample: Option<u16>,
     },
-    /// Looks at how records become events
+    /// Inspect how records become events
     Events {
         #[command(subcommand)]
         command: Events,
     },
-    /// Creates or updates the tables of inbox and outbox
+    /// Create or update the tables of inbox and outbox
     Migrate {
-        /// Writes the statements out instead, for a tool of your own; needs no configuration
+        /// Print the SQL statements instead, for your own migration tool; needs no configuration
         #[arg(long)]
         print: bool,
-        /// Writes out instead the statements that give a role what it needs, for the tables' owner to run
+        /// Print the minimal grants for ROLE instead, to be run by the tables' owner
         #[arg(long, value_name = "ROLE", conflicts_with = "print")]
         print_grants: Option<String>,
-        /// What the role is for
+        /// Purpose of the role
         #[arg(
             long = "for",
             value_name = "KIND",
@@ -105,32 +106,32 @@ pub(super) enum Command {
         )]
         kind: RolePurpose,
     },
-    /// Shows where each partition stands
+    /// Show the state of each partition
     Status {
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
-        /// What holds lanes: the event, its attempt, since when, and its last error
+        /// Show the events that hold up lanes: attempt, duration and last error
         #[arg(long, conflicts_with = "json")]
         lanes: bool,
-        /// Also topics that are in the database and not in the configuration any more
+        /// Include topics that are in the database but no longer in the configuration
         #[arg(long)]
         all: bool,
     },
-    /// Removes inbox rows older than the retention now, instead of waiting for the runtime
+    /// Delete inbox rows older than the retention now, without waiting for the runtime
     Prune,
-    /// Lists, shows, releases and discards parked events
+    /// List, show, release and discard parked events
     Parked {
         #[command(subcommand)]
         command: Parked,
     },
-    /// Parks one event that is not settled yet instead of running it
+    /// Park one event that is not settled yet, instead of running it
     Park(Park),
-    /// Erases what is kept in words of one aggregate: parked events, errors, the audit's texts
+    /// Erase the readable data of one aggregate: parked events, errors, texts of the audit
     Forget(Forget),
-    /// Raises a partition's watermark to an offset: what lies below it is given up
+    /// Raise a partition's watermark to an offset and give up everything below it
     Skip(Skip),
-    /// Gives the rows of a topic up that was deleted, or deleted and created again
+    /// Drop the state of a topic that was deleted or re-created
     Retire(Retire),
     #[command(flatten)]
     Tool(Tool),

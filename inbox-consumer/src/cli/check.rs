@@ -31,10 +31,13 @@ use crate::{
 /// Connections besides those of transactions and control: retention and the count of parked events.
 const ASIDE_SESSIONS: usize = 2;
 
-const NO_OUTBOX: &str = "the role may not append to the outbox: right if no handler calls `tx.append`; else see `migrate \
-     --print-grants ROLE --for appending-consumer`";
-const NO_LETTERS: &str = "dead letters (`events.dead_letter_topic`) are appended to the outbox, and the role may not; run as the \
-     owner of the tables what `migrate --print-grants ROLE --for appending-consumer` prints";
+const NO_OUTBOX: &str = "the role may not append to the outbox, which is fine if no handler calls \
+                         `tx.append`; otherwise run what `migrate --print-grants ROLE --for \
+                         appending-consumer` prints";
+const NO_LETTERS: &str = "the role may not append to the outbox, but dead letters \
+                          (`events.dead_letter_topic`) are appended to it; run, as the tables' \
+                          owner, what `migrate --print-grants ROLE --for appending-consumer` \
+                          prints";
 
 /// What is shown.
 #[derive(Clone, Copy)]
@@ -153,7 +156,7 @@ async fn database<DB: Store>(config: &Config, routes: Option<&RouteTable<DB>>) -
     };
     let unseen = |error: sqlx::Error| {
         let error = describe_error::<DB>(config, &error);
-        fatal(format!("the database cannot be looked at: {error}"))
+        fatal(format!("cannot inspect the database: {error}"))
     };
     let (mut found, mut rows) = (Vec::new(), Vec::new());
     // Each look that lacks some would name one of them.
@@ -200,7 +203,7 @@ async fn statements<DB: Store>(
     let wrong = match routes.refused_statements(conn).await {
         Ok(wrong) => wrong,
         Err(error) => vec![format!(
-            "the database cannot look at the declared handlers: {}",
+            "the database cannot check the declared handlers: {}",
             DB::explain(&error)
         )],
     };
@@ -241,10 +244,10 @@ async fn pooler<DB: Operators>(
 fn pooled(ours: i64, theirs: i64, statement_cache: u16) -> Option<Finding> {
     (ours == theirs && statement_cache > 0).then(|| {
         fatal(
-            "two sessions share one process of the server: a pooler in transaction mode (PgBouncer) is \
-             between, which breaks prepared statements and session settings; set \
-             `database.statement_cache` to 0 and give the role its settings by ALTER ROLE, or connect \
-             to the server itself",
+            "two sessions share one server process: a pooler in transaction mode (PgBouncer) is \
+             in between, which breaks prepared statements and session settings; set \
+             `database.statement_cache` to 0 and give the role its settings by ALTER ROLE, or \
+             connect to the server directly",
         )
     })
 }

@@ -47,8 +47,8 @@ async fn logs(config: &Config, topic: &str) -> Result<Option<TopicLogs>, BrokerE
 pub(super) fn without_log(topic: &str) -> Option<String> {
     (topic == INTAKE_TOPIC).then(|| {
         format!(
-            "{INTAKE_TOPIC} stands for events by HTTP, which have no log: each is settled with the answer to its \
-             request, so nothing waits at an offset; nothing was changed"
+            "{INTAKE_TOPIC} stands for events by HTTP, which have no log: each is settled by the \
+             answer to its request, so nothing waits at an offset; nothing was changed"
         )
     })
 }
@@ -61,7 +61,7 @@ pub(super) fn signed(
 ) -> Result<Signed, String> {
     let why = why.trim();
     if why.is_empty() {
-        return Err("--why is empty: say why, the audit keeps it".into());
+        return Err("--why is empty: give a reason, the audit keeps it".into());
     }
     Ok((who(name, env)?, why.to_owned()))
 }
@@ -69,8 +69,8 @@ pub(super) fn signed(
 /// Why a live owner stops a correction.
 pub(super) fn owned(place: &str, owner: &str, seen_seconds: f64) -> String {
     format!(
-        "{owner} owns {place} and was seen {seen_seconds:.0} s ago: it still works on it, and nothing \
-         was changed; stop it first, or fence it out with --force: its open transactions roll back, \
-         and it takes the partition over again"
+        "{owner} owns {place} and was active {seen_seconds:.0} s ago; nothing was changed. Stop \
+         it first, or fence it with --force: its open transactions roll back, and it acquires the \
+         partition again"
     )
 }

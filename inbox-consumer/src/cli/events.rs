@@ -12,9 +12,9 @@ use crate::{config::Config, consumer::kafka_settings};
 /// What is asked of events.
 #[derive(Clone, PartialEq, Eq, Debug, clap::Subcommand)]
 pub(super) enum Events {
-    /// Looks at the newest records of each topic, and proposes the keys of [events] that they are read by
+    /// Inspect the newest records of each topic and propose the [events] keys to read them
     Detect {
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
@@ -55,8 +55,8 @@ pub(super) async fn events(config: &Config, command: &Events, terminal: &mut Ter
 fn propose(facts: &TopicFacts) -> Proposed<'_> {
     let records = facts.sample.len();
     let found = detect(&facts.topic, facts.sample.iter().map(|(_, _, record)| record));
-    let none =
-        "no format reads any of the records; say where the parts are, with the format custom";
+    let none = "no format reads any of these records; set the format custom and the places of the \
+         event's parts";
     match found {
         Some(Proposal { format, keys, read, note }) => {
             Proposed { topic: &facts.topic, records, read, format: Some(format), keys, note }
@@ -67,7 +67,7 @@ fn propose(facts: &TopicFacts) -> Proposed<'_> {
             read: 0,
             format: None,
             keys: Vec::new(),
-            note: Some(if records == 0 { "there are no records".into() } else { none.into() }),
+            note: Some(if records == 0 { "the topic has no records".into() } else { none.into() }),
         },
     }
 }
@@ -80,7 +80,7 @@ fn rendered(proposed: &[Proposed<'_>]) -> String {
         proposed.iter().all(|other| (other.format, &other.keys) == (first.format, &first.keys))
     });
     for (at, Proposed { topic, records, read, format, keys, note }) in proposed.iter().enumerate() {
-        let _ = writeln!(text, "# {topic}: {read} of {records} records are read");
+        let _ = writeln!(text, "# {topic}: {read} of {records} records can be read");
         for line in note.iter().flat_map(|note| note.lines()) {
             let _ = writeln!(text, "# {line}");
         }
@@ -122,6 +122,6 @@ mod tests {
         let apart = [proposed("a", Some("own")), proposed("b", None)];
         let told = rendered(&apart);
         assert!(told.contains("[[events.topics]]\ntopic = \"a\"\nformat = \"own\"\n"), "{told}");
-        assert!(told.ends_with("# b: 2 of 3 records are read\n# look"), "{told}");
+        assert!(told.ends_with("# b: 2 of 3 records can be read\n# look"), "{told}");
     }
 }

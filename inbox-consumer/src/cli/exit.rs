@@ -4,16 +4,17 @@ pub use service_kit::cli::Exit;
 
 /// Every code and what it means, for `--help` and the documentation.
 pub const EXITS: &[(Exit, &str)] = &[
-    (Exit::Done, "done; for `run`: shut down as asked"),
-    (Exit::Runtime, "failed while running; starting again is right"),
-    (Exit::Usage, "wrong usage, configuration or handlers; starting again does not help"),
-    (Exit::Database, "the database is out, refuses, or is not migrated"),
-    (Exit::Kafka, "Kafka is out or refuses"),
-    (Exit::Findings, "`check` found what keeps a consumer from starting"),
-    (Exit::Refused, "nothing was changed: not there, or `--yes` or `--force` is wanted"),
-    (Exit::Unfinished, "what `--wait` waited for has not happened, or failed"),
+    (Exit::Done, "success; for `run`: shut down on request"),
+    (Exit::Runtime, "failed while running; restart it"),
+    (Exit::Usage, "wrong usage, configuration or handlers; a restart does not help"),
+    (Exit::Database, "database unavailable, request refused, or tables not migrated"),
+    (Exit::Kafka, "Kafka unavailable, or request refused"),
+    (Exit::Findings, "`check` found errors that prevent a start"),
+    (Exit::Refused, "nothing was changed: not found, or `--yes` or `--force` is required"),
+    (Exit::Unfinished, "the action that `--wait` waited for did not happen, or failed"),
     (
         Exit::Blocked,
-        "a handler blocked its thread for good; others take the partitions, starting again is right",
+        "a handler blocked its thread permanently; other processes acquire its partitions; \
+         restart it",
     ),
 ];

@@ -5,13 +5,13 @@ use clap::Args;
 /// Whose hand it is, and how sure.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub(super) struct Hand {
-    /// Who you are, for the audit; USER@HOST by default, HOST where no user has a name
+    /// Your name for the audit; USER@HOST by default, or HOST where the user has no name
     #[arg(long = "as", value_name = "NAME")]
     pub(super) name: Option<String>,
-    /// Yes, all of them
+    /// Apply (the default is a dry run)
     #[arg(long)]
     pub(super) yes: bool,
-    /// Also where the command warns
+    /// Override safety checks
     #[arg(long)]
     pub(super) force: bool,
 }
@@ -23,7 +23,7 @@ pub(super) fn who(name: Option<&str>, env: &[(String, String)]) -> Result<String
         return Ok(name.to_owned());
     }
     match said {
-        Some(_) => Err("--as is empty: the audit needs to know who you are".into()),
+        Some(_) => Err("--as is empty: give your name, the audit keeps it".into()),
         None => Ok(service_kit::cli::who(env, &service_kit::host())),
     }
 }

@@ -48,19 +48,19 @@ fn told(
 ) -> Exit {
     match applied {
         Ok(applied) if applied.is_empty() => {
-            terminal.say(format!("the {tables} tables are at version {newest} already"));
+            terminal.say(format!("the {tables} tables are already at version {newest}"));
             Exit::Done
         }
         Ok(applied) => {
             let versions: Vec<String> = applied.iter().map(ToString::to_string).collect();
-            terminal.say(format!("applied migrations {} of the {tables}", versions.join(", ")));
+            terminal
+                .say(format!("applied migrations {} of the {tables} tables", versions.join(", ")));
             Exit::Done
         }
         Err(error) => {
             terminal.complain(format!(
-                "the migration of the {tables} failed and nothing of it is left: {}; it needs a \
-                 role that may create tables, or run the output of `migrate --print` with a tool of \
-                 your own",
+                "migrating the {tables} tables failed and was rolled back: {}; use a role that \
+                 may create tables, or run the output of `migrate --print` with your own tool",
                 outbox_core::internal::said(&error)
             ));
             Exit::Database

@@ -24,15 +24,15 @@
 //!
 //! | code | means |
 //! |---|---|
-//! | 0 | done; for `run`: shut down as asked |
-//! | 1 | failed while running; starting again is right |
-//! | 2 | wrong usage, configuration or handlers; starting again does not help |
-//! | 3 | the database is out, refuses, or is not migrated |
-//! | 4 | Kafka is out or refuses |
-//! | 5 | `check` found what keeps a consumer from starting |
-//! | 6 | nothing was changed: not there, or `--yes` or `--force` is wanted |
-//! | 7 | what `--wait` waited for has not happened, or failed |
-//! | 8 | a handler blocked its thread for good; others take the partitions, starting again is right |
+//! | 0 | success; for `run`: shut down on request |
+//! | 1 | failed while running; restart it |
+//! | 2 | wrong usage, configuration or handlers; a restart does not help |
+//! | 3 | database unavailable, request refused, or tables not migrated |
+//! | 4 | Kafka unavailable, or request refused |
+//! | 5 | `check` found errors that prevent a start |
+//! | 6 | nothing was changed: not found, or `--yes` or `--force` is required |
+//! | 7 | the action that `--wait` waited for did not happen, or failed |
+//! | 8 | a handler blocked its thread permanently; other processes acquire its partitions; restart it |
 
 mod args;
 mod check;
@@ -54,6 +54,8 @@ mod stock;
 mod table;
 mod words;
 
+#[cfg(test)]
+mod snapshots;
 #[cfg(test)]
 mod tests;
 

@@ -24,10 +24,10 @@ pub(super) struct Park {
     /// The event's offset
     #[arg(long, value_name = "OFFSET", value_parser = clap::value_parser!(i64).range(0..))]
     offset: i64,
-    /// Why: written into the audit
+    /// Reason, kept in the audit
     #[arg(long, value_name = "TEXT")]
     why: String,
-    /// Who you are, for the audit; USER@HOST by default, HOST where no user has a name
+    /// Your name for the audit; USER@HOST by default, or HOST where the user has no name
     #[arg(long = "as", value_name = "NAME")]
     name: Option<String>,
 }
@@ -88,7 +88,8 @@ async fn decide<DB: Operators>(
     let rows = DB::rows(conn, consumer, topic).await?;
     let Some(row) = rows.into_iter().find(|row| row.partition == *partition && !row.retired) else {
         return Ok(Err(format!(
-            "the consumer {consumer:?} has no partition {place}: nothing was changed; `status` shows what it has"
+            "consumer {consumer:?} has no partition {place}: nothing was changed; `status` lists \
+             its partitions"
         )));
     };
     // A slip of the finger is not to wait for whatever is written there one day.
@@ -96,7 +97,8 @@ async fn decide<DB: Operators>(
     let log = logs.into_iter().find(|(number, _)| number == partition);
     if let Some((_, log)) = log.filter(|(_, log)| log.end.0 <= *offset) {
         return Ok(Err(format!(
-            "the log of {place} ends at {}: there is no event at offset {offset} yet; nothing was changed",
+            "the log of {place} ends at {}: there is no event at offset {offset} yet; nothing was \
+             changed",
             log.end.0
         )));
     }
@@ -110,11 +112,13 @@ async fn decide<DB: Operators>(
     };
     Ok(match done {
         Corrected::Done => Ok(format!(
-            "the event at offset {offset} of {place} is parked instead of run when it is its turn, unless it is \
-             settled already; its owner takes the partition over once more for it; `parked list` shows it then"
+            "the event at offset {offset} of {place} will be parked instead of run when it is \
+             next, unless it is settled already; its owner acquires the partition again for this; \
+             `parked list` shows the event then"
         )),
         _ => Err(format!(
-            "the event at offset {offset} of {place} is settled: everything below {} is; nothing was changed",
+            "the event at offset {offset} of {place} is settled, as is everything below {}; \
+             nothing was changed",
             row.watermark
         )),
     })

@@ -19,10 +19,9 @@ pub(super) async fn prune<DB: Operators>(config: &Config, terminal: &mut Termina
     DB::close_hard(conn).await;
     match swept {
         Ok((PruneStep { busy, removed, .. }, acts)) => {
-            let beside = if busy { "; another process prunes this inbox now" } else { "" };
-            let acts =
-                if acts > 0 { format!(" and {acts} acts of the audit") } else { String::new() };
-            terminal.say(format!("removed {removed} rows{acts}{beside}"));
+            let beside = if busy { "; another process is pruning this inbox now" } else { "" };
+            let acts = if acts > 0 { format!(" and {acts} audit entries") } else { String::new() };
+            terminal.say(format!("removed {removed} inbox rows{acts}{beside}"));
             Exit::Done
         }
         Err(error) => {

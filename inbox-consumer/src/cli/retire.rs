@@ -25,10 +25,10 @@ pub(super) struct Retire {
     /// Only this partition
     #[arg(long, value_name = "NUMBER")]
     partition: Option<i32>,
-    /// Removes the events that are parked there: nobody can release them any more
+    /// Discard the events parked there: nobody can release them any more
     #[arg(long)]
     discard_parked: bool,
-    /// Why: written into the audit
+    /// Reason, kept in the audit
     #[arg(long, value_name = "TEXT")]
     why: String,
     #[command(flatten)]
@@ -84,7 +84,8 @@ async fn decide<DB: Operators>(
         retired += 1;
     }
     let then = if retire.topic == INTAKE_TOPIC {
-        "the next event by HTTP creates it again, and copies of what was taken before are still known"
+        "the next event by HTTP creates it again, and duplicates of earlier events are still \
+         detected"
     } else {
         "a topic of that name is read from its beginning"
     };
@@ -129,12 +130,12 @@ fn stale(
     }
     if doubtful {
         return Err(format!(
-            "whether the rows are of topic {topic} as it is now cannot be told, because its id is not \
-             known; if you know that it was created again, --force retires them"
+            "cannot tell whether the rows belong to the current topic {topic}, because the \
+             topic's id is unknown; if you know that it was re-created, retire them with --force"
         ));
     }
     Err(format!(
-        "the rows are of topic {topic} as it is now, and `kafka.topics` names it: there is nothing to \
+        "the rows belong to the current topic {topic}, and `kafka.topics` names it: nothing to \
          retire"
     ))
 }
@@ -144,9 +145,9 @@ fn unsure(retire: &Retire, stale: &[PartitionRecord], parked: i64) -> Option<Str
     let topic = &retire.topic;
     if parked > 0 && !retire.discard_parked {
         return Some(format!(
-            "parked there: {} of topic {topic}. Nobody will own the partition again, so that they can \
-             never be released; keep what you need of them (`parked list --topic {topic} --followers \
-             --json`, `parked show SEQ --json`), then add --discard-parked",
+            "parked there: {} of topic {topic}. No process will own the partition again, so they \
+             can never be released. Save what you need of them (`parked list --topic {topic} \
+             --followers --json`, `parked show SEQ --json`), then add --discard-parked",
             counted(parked, "event")
         ));
     }
@@ -155,8 +156,8 @@ fn unsure(retire: &Retire, stale: &[PartitionRecord], parked: i64) -> Option<Str
     }
     let ahead = stale.iter().map(|row| format!("{} at {}", row.partition, row.watermark));
     Some(format!(
-        "this would retire {} of topic {topic} (settled: {}) and discard {}; nothing was changed: add \
-         --yes to do it",
+        "dry run: this would retire {} of topic {topic} (settled: {}) and discard {}; nothing was \
+         changed: add --yes to apply",
         counted(i64::try_from(stale.len()).unwrap_or(i64::MAX), "partition"),
         ahead.collect::<Vec<_>>().join(", "),
         counted(parked, "parked event")
@@ -183,10 +184,10 @@ async fn one<DB: Operators>(
         Corrected::Owned { owner, seen_seconds } => {
             return Ok(Some(owned(&place, &owner, seen_seconds)));
         }
-        Corrected::Changed => return Ok(Some(format!("the row of {place} is gone"))),
+        Corrected::Changed => return Ok(Some(format!("the row of {place} no longer exists"))),
         Corrected::Parked(_) => {
             return Ok(Some(format!(
-                "an event of {place} was parked at this moment; run the command again"
+                "an event of {place} was parked concurrently; run the command again"
             )));
         }
     }

@@ -70,7 +70,8 @@ pub(super) async fn run<DB: Store, E: Display>(
     tokio::select! {
         ended = Box::pin(consumer.run(signals.clone().received(1))) => told(&ended, terminal),
         () = signals.clone().received(2) => {
-            terminal.complain("a second signal ended the consumer before it had released its partitions; nothing is lost");
+            terminal.complain("exiting on a second signal before all partitions were released; \
+                               nothing is lost");
             Exit::Runtime
         }
     }

@@ -58,8 +58,8 @@ pub(super) fn report_failure<DB: Operators>(
 ) -> Exit {
     let error = describe_error::<DB>(config, error);
     terminal.complain(format!(
-        "the database failed: {error}; what was said above is done, nothing else is: run the command \
-         again"
+        "the database failed: {error}; what is reported above was done, nothing else: run the \
+         command again"
     ));
     Exit::Database
 }

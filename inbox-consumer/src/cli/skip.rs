@@ -26,11 +26,11 @@ pub(super) struct Skip {
     /// The partition
     #[arg(long, value_name = "NUMBER")]
     partition: i32,
-    /// The first offset that is not given up; `start` and `end` are those of the log, `committed` is the
-    /// group's
+    /// First offset that is kept: a number, `start` or `end` of the log, or the group's `committed`
+    /// offset
     #[arg(long, value_name = "OFFSET", value_parser = target)]
     to: Target,
-    /// Why: written into the audit
+    /// Reason, kept in the audit
     #[arg(long, value_name = "TEXT")]
     why: String,
     #[command(flatten)]
@@ -52,7 +52,7 @@ fn target(text: &str) -> Result<Target, String> {
         ("start", _) => Ok(Target::Start),
         ("end", _) => Ok(Target::End),
         (_, Ok(offset)) if offset >= 0 => Ok(Target::Offset(offset)),
-        _ => Err("it is no offset: write a number, `start`, `end` or `committed`".into()),
+        _ => Err("not an offset: give a number, `start`, `end` or `committed`".into()),
     }
 }
 
@@ -119,7 +119,7 @@ async fn decide<DB: Operators>(
     };
     if !skip.hand.yes {
         let meant = meant(&row, to, log);
-        terminal.refuse(&format!("dry run: {meant}; nothing was changed: add --yes to do it"));
+        terminal.refuse(&format!("dry run: {meant}; nothing was changed: add --yes to apply"));
         return Ok(Exit::Refused);
     }
     let correction =
@@ -157,8 +157,8 @@ async fn begin<DB: Operators>(
     };
     if !skip.hand.yes {
         terminal.refuse(&format!(
-            "dry run: consumer {} has no row for {place}: it would begin at {}, and {} that the log still has below \
-             would count as handled; nothing was changed: add --yes to do it",
+            "dry run: consumer {} has no row for {place}: it would start at {}, and {} that the \
+             log still has below would count as handled; nothing was changed: add --yes to apply",
             config.consumer.name,
             to.0,
             counted((to.0 - log.start.0).max(0), "offset")
@@ -186,13 +186,14 @@ async fn begin<DB: Operators>(
     };
     if done == Corrected::Done {
         terminal.say(format!(
-            "{place} begins at {}; a consumer that stands still for `history_lost` takes it up within seconds",
+            "{place} starts at {}; a consumer stalled by `history_lost` resumes within seconds",
             to.0
         ));
         return Ok(Exit::Done);
     }
     terminal.complain(format!(
-        "{place} has a row by now: somebody works on it; look with `status`, and run the command again"
+        "{place} has a row by now, so another process is working on it; check `status`, then run \
+         the command again"
     ));
     Ok(Exit::Refused)
 }
@@ -202,8 +203,8 @@ fn aim(skip: &Skip, (facts, committed): Facts) -> Result<([u8; 16], NextOffset, 
     let Skip { topic, partition, .. } = skip;
     let Some(facts) = facts else {
         return Err(format!(
-            "topic {topic} does not exist in Kafka: if it is gone for good, give its rows up with \
-             `retire`"
+            "topic {topic} does not exist in Kafka; if it was deleted for good, drop its state \
+             with `retire`"
         ));
     };
     let log = facts.logs.iter().find(|(number, _)| number == partition).map(|(_, log)| *log);
@@ -211,7 +212,7 @@ fn aim(skip: &Skip, (facts, committed): Facts) -> Result<([u8; 16], NextOffset, 
     let place = format!("{topic}/{partition}");
     let to = match skip.to {
         Target::Committed => committed.ok_or_else(|| {
-            format!("the group has committed no offset for {place}: say which one is meant")
+            format!("the group has no committed offset for {place}: give an offset")
         })?,
         Target::Start => log.start,
         Target::End => log.end,
@@ -219,14 +220,13 @@ fn aim(skip: &Skip, (facts, committed): Facts) -> Result<([u8; 16], NextOffset, 
     };
     if to > log.end {
         return Err(format!(
-            "the log of {place} ends at {}: {} is beyond it, and records to come would be lost",
+            "the log of {place} ends at {}: {} is beyond it, and future records would be lost",
             log.end.0, to.0
         ));
     }
     if to < log.start {
         return Err(format!(
-            "the log of {place} begins at {}: below it there is nothing to go on with; skip to {} or \
-             beyond",
+            "the log of {place} begins at {}: no record below it can be read; skip to {} or beyond",
             log.start.0, log.start.0
         ));
     }
@@ -244,15 +244,15 @@ fn sound(
     let (id, to, log) = aim(skip, facts)?;
     if [id, row.topic_id].iter().all(|id| *id != [0; 16]) && id != row.topic_id {
         return Err(format!(
-            "topic {topic} was deleted and created again: its offsets mean other records now; give the \
-             old rows up with `retire`"
+            "topic {topic} was deleted and re-created: its offsets now identify other records; \
+             drop the old state with `retire`"
         ));
     }
     let forward = to.0 > row.watermark;
     if !forward && (to.0 < row.watermark || row.standstill.is_none()) {
         return Err(format!(
-            "everything of {place} below {} is settled already, and a skip goes forward only: {} is not \
-             beyond it",
+            "everything of {place} below {} is already settled, and a skip only goes forward: {} \
+             is not beyond it",
             row.watermark, to.0
         ));
     }
@@ -265,13 +265,16 @@ fn meant(row: &PartitionRecord, to: NextOffset, log: LogRange) -> String {
     let gone = (log.start.0.min(to.0) - from).max(0);
     let there = to.0 - from - gone;
     let ahead = if row.reached > from {
-        format!(" (some below {} are settled ahead of the watermark, and stay so)", row.reached)
+        format!(
+            " (some below {} are already settled ahead of the watermark, and stay so)",
+            row.reached
+        )
     } else {
         String::new()
     };
     format!(
-        "this would give up offsets {from} to {last}: {} that the log has lost, and {} that it still \
-         has{ahead}",
+        "this would give up offsets {from} to {last}: {} that the log has lost, and {} that it \
+         still has{ahead}",
         counted(gone, "offset"),
         counted(there, "offset")
     )
@@ -287,9 +290,9 @@ fn told(
     match done {
         Corrected::Done => {
             terminal.say(format!(
-                "{place} goes on at {}; what was not settled below is given up. A consumer that stands \
-                 still there takes it up within seconds; one that stands still for `lane_rule` or \
-                 `start_undecided` has to be started again",
+                "{place} continues at {}; unsettled events below it are given up. A stalled \
+                 consumer resumes within seconds; one that is stalled by `lane_rule` or \
+                 `start_undecided` must be restarted",
                 to.0
             ));
             Exit::Done
@@ -300,8 +303,8 @@ fn told(
         }
         Corrected::Changed | Corrected::Parked(_) => {
             terminal.complain(format!(
-                "{place} is not at {} any more: somebody works on it; look with `status`, and run the \
-                 command again",
+                "{place} has moved from {}, so another process is working on it; check `status`, \
+                 then run the command again",
                 row.watermark
             ));
             Exit::Refused
@@ -356,16 +359,16 @@ mod tests {
             assert!(text.contains(part), "{text}");
         };
         says(sound(&typed(Target::Start), (None, None), &row(10)), "`retire`");
-        says(at(Target::Offset(10), facts(0, 30), row(10)), "goes forward only");
+        says(at(Target::Offset(10), facts(0, 30), row(10)), "only goes forward");
         says(at(Target::Offset(31), facts(0, 30), row(10)), "ends at 30");
         says(at(Target::Offset(14), facts(15, 30), row(10)), "begins at 15");
         let other = PartitionRecord { topic_id: [8; 16], ..row(10) };
-        says(at(Target::Start, facts(15, 30), other), "created again");
+        says(at(Target::Start, facts(15, 30), other), "re-created");
         let unknown = PartitionRecord { topic_id: [0; 16], ..row(10) };
         at(Target::Start, facts(15, 30), unknown).unwrap();
         let still = PartitionRecord { standstill: Some("log_ended_below: x".into()), ..row(10) };
         assert_eq!(at(Target::Offset(10), facts(0, 30), still.clone()).unwrap().0.0, 10);
-        says(at(Target::Offset(9), facts(0, 30), still), "goes forward only");
+        says(at(Target::Offset(9), facts(0, 30), still), "only goes forward");
     }
 
     #[test]
@@ -378,7 +381,9 @@ mod tests {
         assert_eq!(offset(Target::Start, Some(20)), 15);
         assert_eq!(offset(Target::End, None), 30);
         assert_eq!(offset(Target::Offset(17), None), 17);
-        assert!(at(Target::Committed, None).is_err_and(|text| text.contains("no offset")));
+        assert!(
+            at(Target::Committed, None).is_err_and(|text| text.contains("no committed offset"))
+        );
         assert!(at(Target::Committed, Some(9)).is_err_and(|text| text.contains("begins at 15")));
     }
 

@@ -112,8 +112,8 @@ fn strange(
     };
     if state.is_other(row.topic_id) {
         return Some(format!(
-            "topic_recreated: the topic {topic} was deleted and created again, and the database knows the old one; \
-             see `retire`"
+            "topic_recreated: topic {topic} was deleted and re-created, and the database still \
+             has the state of the old one; see `retire`"
         ));
     }
     let place = TopicPartition { topic: topic.as_str().into(), partition };
@@ -129,7 +129,7 @@ fn strange(
 fn stored(row: PartitionRow, strange: Option<String>, silence_max: Duration) -> Line {
     let silent = row.owner_seen_seconds.filter(|seconds| *seconds > silence_max.as_secs_f64());
     let standstill = row.standstill.or(strange).or_else(|| match (&row.owner, silent) {
-        (None, _) => Some("not_owned: no running consumer has it".into()),
+        (None, _) => Some("not_owned: no running consumer owns it".into()),
         (Some(_), Some(seconds)) => Some(format!("owner_silent: for {seconds:.0} s")),
         (Some(_), None) => None,
     });
@@ -178,7 +178,7 @@ fn unknown((topic, partition): (String, i32)) -> Line {
         parked_events: 0,
         parked_aggregates: 0,
         gaps: 0,
-        standstill: Some("not_owned: no consumer of this name has ever had it".into()),
+        standstill: Some("not_owned: no consumer of this name has ever owned it".into()),
         held: Vec::new(),
         remap: None,
     }
@@ -210,7 +210,7 @@ pub(super) fn held(lines: &[Line]) -> String {
     };
     let all: Vec<String> =
         lines.iter().flat_map(|line| line.held.iter().map(|lane| of(line, lane))).collect();
-    if all.is_empty() { "no lane is held".to_owned() } else { all.join("\n") }
+    if all.is_empty() { "no lane is held up".to_owned() } else { all.join("\n") }
 }
 
 /// Leaves out topics that are not configured any more; answers how many partitions these were.
@@ -241,7 +241,7 @@ pub(super) fn rendered(lines: &[Line]) -> String {
         "IN FLIGHT",
         "PARKED",
         "OWNER",
-        "STANDS STILL",
+        "STALLED",
     ];
     let number = |value: Option<i64>| value.map_or("-".to_owned(), |value| value.to_string());
     let rows: Vec<_> = lines
@@ -288,7 +288,7 @@ pub(super) async fn status<DB: Operators>(
         Ok(rows) => rows,
         Err(error) => {
             terminal.complain(format!(
-                "the inbox tables cannot be read: {}; has `migrate` been run?",
+                "cannot read the inbox tables: {}; run `migrate` first",
                 describe_error::<DB>(config, &error)
             ));
             return Exit::Database;

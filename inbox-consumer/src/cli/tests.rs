@@ -14,12 +14,20 @@ use super::{
     *,
 };
 
-/// Exit, standard output and standard error of a command line.
 async fn ran(args: &[&str], env: &[(&str, &str)]) -> (Exit, String, String) {
+    ran_as("billing", args, env).await
+}
+
+/// Exit, standard output and standard error of a command line.
+pub(super) async fn ran_as(
+    program: &str,
+    args: &[&str],
+    env: &[(&str, &str)],
+) -> (Exit, String, String) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut terminal = Terminal::new(&mut out, &mut err);
     let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    let args: Vec<OsString> = [&["billing"], args].concat().iter().map(Into::into).collect();
+    let args: Vec<OsString> = [&[program], args].concat().iter().map(Into::into).collect();
     let build = |routes: Routes<sqlx::Postgres>| future::ready(Ok::<_, String>(routes));
     let signals = catch(&args, &mut terminal).expect("signals are caught");
     let exit = command(args, env, signals, &mut terminal, build).await;
@@ -116,7 +124,7 @@ fn the_document_has_every_exit_code() {
     }
 }
 
-fn row(partition: i32) -> PartitionRow {
+pub(super) fn row(partition: i32) -> PartitionRow {
     PartitionRow {
         topic: "orders".into(),
         topic_id: [7; 16],
@@ -139,7 +147,7 @@ fn row(partition: i32) -> PartitionRow {
     }
 }
 
-fn facts(partition: i32, end: i64, committed: Option<i64>) -> LogFacts {
+pub(super) fn facts(partition: i32, end: i64, committed: Option<i64>) -> LogFacts {
     LogFacts {
         partition: TopicPartition { topic: "orders".into(), partition },
         log: LogRange { start: NextOffset(10), end: NextOffset(end) },
@@ -164,12 +172,12 @@ fn status_puts_database_and_kafka_together() {
     ];
     let lines = lines(rows, logs(facts), Duration::from_secs(45));
     let expected = "\
-TOPIC   PARTITION  COMMITTED  WATERMARK  LOG END  LAG  EPOCH  IN FLIGHT  PARKED  OWNER   STANDS STILL
+TOPIC   PARTITION  COMMITTED  WATERMARK  LOG END  LAG  EPOCH  IN FLIGHT  PARKED  OWNER   STALLED
 orders          0         90        100      150   50      3         30       2  host/1  gap: 2 events wait for an earlier version
 orders          1         90        100      150   50      3         30       2  host/1  owner_silent: for 90 s
-orders          2         90        100      150   50      3         30       2  -       not_owned: no running consumer has it
+orders          2         90        100      150   50      3         30       2  -       not_owned: no running consumer owns it
 orders          3         90        100      150   50      3         30       2  host/1  reused: offset 7
-orders          4          -          -      150  140      -          -       0  -       not_owned: no consumer of this name has ever had it";
+orders          4          -          -      150  140      -          -       0  -       not_owned: no consumer of this name has ever owned it";
     assert_eq!(rendered(&lines), expected);
 }
 
@@ -203,7 +211,7 @@ fn status_shows_no_lag_for_what_was_settled_while_it_was_read() {
     assert_eq!(status(None, Some(150)), [100, 50, 30], "somebody has moved the group by hand");
 }
 
-fn logs(facts: Vec<LogFacts>) -> Logs {
+pub(super) fn logs(facts: Vec<LogFacts>) -> Logs {
     let state = TopicState { id: [7; 16], partitions: Some(5), ..TopicState::UNKNOWN };
     Logs { facts, topics: [("orders".to_owned(), Some(state))].into() }
 }
@@ -225,9 +233,9 @@ fn status_names_a_log_that_is_another_one() {
     assert!(stands(other, log()).starts_with("topic_recreated: "));
     let short = stands(row(0), logs(vec![facts(0, 64, Some(90))]));
     assert_eq!(short, "log_ends_below: the log ends at 64, below the watermark 100");
-    assert!(stands(row(5), log()).starts_with("topic_missing: the topic orders has 5 partitions"));
+    assert!(stands(row(5), log()).starts_with("topic_missing: topic orders has 5 partitions"));
     let none = Logs { topics: [("orders".to_owned(), None)].into(), ..Logs::default() };
-    assert!(stands(row(0), none).starts_with("topic_missing: the topic orders is not there"));
+    assert!(stands(row(0), none).starts_with("topic_missing: topic orders does not exist"));
     // What its owner says has more words.
     let told = PartitionRow { standstill: Some("reused: offset 7".into()), ..row(5) };
     assert_eq!(stands(told, log()), "reused: offset 7");
@@ -251,7 +259,7 @@ fn status_without_kafka_shows_what_the_database_knows() {
     assert_eq!(json[0]["parked_events"], 2);
 }
 
-const WHOLE: &[(&str, &str)] = &[
+pub(super) const WHOLE: &[(&str, &str)] = &[
     ("INBOX_CONSUMER__NAME", "billing"),
     ("INBOX_KAFKA__BOOTSTRAP", "127.0.0.1:1"),
     ("INBOX_KAFKA__TOPICS", "orders"),

@@ -21,71 +21,73 @@ pub(super) struct Reason {
 pub(super) const REASONS: &[Reason] = &[
     Reason {
         name: "by_hand",
-        means: "a person had it parked before it was settled",
-        advice: "do what it was parked for, then release it; or discard it",
+        means: "an operator parked it before it was settled",
+        advice: "finish what it was parked for, then release it; or discard it",
     },
     Reason {
         name: "crashed",
-        means: "processes have ended while they ran it",
-        advice: "correct the handler, which ends the process for this event, and release it; or discard \
-                 it",
+        means: "processes died while they ran it",
+        advice: "fix the handler, which kills the process on this event, then release it; or \
+                 discard it",
     },
     Reason {
         name: "exhausted",
-        means: "its handler failed as often as it may",
-        advice: "it is tried again by itself, later each time; mend what the error names, then release \
-                 it to try at once",
+        means: "retries exhausted",
+        advice: "it is retried automatically, with growing delays; fix what the error names, then \
+                 release it to retry at once",
     },
     Reason {
         name: "follower",
         means: "an earlier event of its aggregate is parked",
-        advice: "see to the one that it follows: when that is released or discarded, this one runs next",
+        advice: "handle the event that it follows: once that one is released or discarded, this \
+                 one runs next",
     },
     Reason {
         name: "gap",
-        means: "a version of its aggregate before its own was not applied yet",
-        advice: "it is run when that is; find out why that does not come, then release it to run it as \
-                 it is, or discard it",
+        means: "an earlier version of its aggregate has not been applied yet",
+        advice: "it runs once that version is applied; find out why it does not arrive, then \
+                 release it to run it without, or discard it",
     },
     Reason {
         name: "gap_over",
-        means: "a version of its aggregate before its own has not come in time",
-        advice: "it is run as it is, after all that waits with lower versions",
+        means: "an earlier version of its aggregate did not arrive in time",
+        advice: "it runs without that version, after all waiting events with lower versions",
     },
     Reason {
         name: "mismatch",
-        means: "an event with the same id and other content was there before",
-        advice: "correct the producer that gives one id to two events; discard this one if the first \
-                 says it all, else let it be sent again with an id of its own, and discard it then",
+        means: "an earlier event had the same id and different content",
+        advice: "fix the producer that uses one id for two events; discard this one if the first \
+                 is enough, otherwise have it sent again under a new id, then discard it",
     },
     Reason {
         name: "rejected",
-        means: "its handler said that it can never succeed",
-        advice: "correct the handler or what it looks up, then release it; or discard it",
+        means: "its handler rejected it permanently",
+        advice: "fix the handler or the data that it reads, then release it; or discard it",
     },
     Reason {
         name: "releasing",
-        means: "its release was cut in two by a handler that ended the transaction: its effect may be \
-                there",
-        advice: "look into the tables that its handler writes to: discard it if its effect is there, \
-                 release it if not, either with --force",
+        means: "a handler ended the transaction during its release: its effect may be committed",
+        advice: "check the tables that its handler writes to: discard it if its effect is there, \
+                 otherwise release it, either with --force",
     },
     Reason {
         name: "torn",
-        means: "a handler ended the transaction in the middle of its batch: its effect may be there",
-        advice: "look into the tables that its handler writes to: discard it if its effect is there, \
-                 release it if not, either with --force",
+        means: "a handler ended the transaction in the middle of its batch: its effect may be \
+                committed",
+        advice: "check the tables that its handler writes to: discard it if its effect is there, \
+                 otherwise release it, either with --force",
     },
     Reason {
         name: "undecodable",
-        means: "the record could not be read as an event, or its payload did not fit its type",
-        advice: "teach the handler's type to read it, or correct its producer and discard it",
+        means: "the record could not be read as an event, or its payload did not fit the \
+                handler's type",
+        advice: "extend the handler's type to read it, or fix its producer and discard it",
     },
     Reason {
         name: "unknown_type",
         means: "no handler is registered for its type",
-        advice: "register a handler and release it, or discard it; a type that is nobody's business \
-                 can be ignored by `events.unknown_type` or a route",
+        advice: "register a handler and release it, or discard it; to ignore a type, set \
+                 `events.unknown_type` or a route",
     },
 ];
 
@@ -98,7 +100,7 @@ pub(super) fn doubtful(reason: &str) -> bool {
 pub(super) fn reason(name: &str) -> (&'static str, &'static str) {
     let known = REASONS.iter().find(|reason| reason.name == name);
     known.map_or(
-        ("a reason that this build does not know", "ask a newer build of this command"),
+        ("a reason unknown to this build", "use this command from a newer build"),
         |reason| (reason.means, reason.advice),
     )
 }
@@ -106,13 +108,13 @@ pub(super) fn reason(name: &str) -> (&'static str, &'static str) {
 /// When its turn comes.
 pub(super) fn turn(row: &ParkedRow) -> String {
     if let Some(intent) = &row.intent {
-        return format!("{intent} asked for");
+        return format!("{intent} requested");
     }
     match (&row.due_at, row.due_seconds) {
         (None, _) => format!("follows {}", row.head),
         (Some(_), Some(seconds)) if seconds <= 0.0 => "now".into(),
         (Some(_), Some(seconds)) => format!("in {}", seconds_in_words(seconds)),
-        (Some(_), None) => "waits for a person".into(),
+        (Some(_), None) => "manual action required".into(),
     }
 }
 

@@ -7,58 +7,63 @@ use service_kit::{Kind, Setting, choice, section};
 section! {
     /// `[events]`: how records become events.
     pub struct Events as "events" {
-        /// Which rules records are read by: `own`, the headers that outbox-core writes; `custom`, the rules below; or
-        /// those of another system: docs/formats.md has what each reads.
+        /// The rules for reading records: `own`, the headers that outbox-core writes; `custom`, the
+        /// rules below; or those of another system, listed in docs/formats.md.
         format: Format;
         /// The rules of the format `custom`; of other formats those that go before its own.
         rules: Option<RuleKeys> {
-            /// Where the event's id is; the format `custom` needs it. A place is `header:NAME`, `key`, `key:hex`,
-            /// `pointer:/json/pointer`, `topic`, `topic:PRE*POST` (a part of its name) or `value:CONSTANT`;
-            /// `envelope:/json/pointer` in what a format has around the payload. `position`, which may be the last
-            /// place of an id, is topic, partition and offset: for producers that send none.
+            /// Where the event's id is; required with the format `custom`. A place is
+            /// `header:NAME`, `key`, `key:hex`, `pointer:/json/pointer`, `topic`, `topic:PRE*POST`
+            /// (a part of its name) or `value:CONSTANT`; `envelope:/json/pointer` points into the
+            /// envelope around the payload. `position` (topic, partition and offset) may be the
+            /// last place of an id, for producers that send none.
             id;
-            /// What an id that is no UUID is unique within.
+            /// The scope in which an id that is not a UUID is unique.
             id_source = "`topic`";
-            /// Where the event's type is, by which routes are found; the format `custom` needs it.
+            /// Where the event's type is, which selects the route; required with the format
+            /// `custom`.
             type;
-            /// What order is kept for. With a pointer into the payload the whole partition is one sequence. A change of
-            /// it changes the lanes, once nothing is settled ahead of the watermark, and the queues of parked events.
+            /// The aggregate's id: events of one aggregate are handled in order. With a pointer
+            /// into the payload the whole partition is one sequence. Changing it changes the lanes,
+            /// once nothing is settled ahead of the watermark, and the queues of parked events.
             aggregate_id = "`key`";
-            /// The aggregate's type. In a header it is part of what order is kept for: type and id.
+            /// The aggregate's type. If it comes from a header, order is kept per type and id.
             aggregate_type = "`topic`";
-            /// The aggregate's version after the event: a whole number.
+            /// The aggregate's version after the event: an integer.
             aggregate_version;
-            /// When it happened: milliseconds since 1970, or RFC 3339.
+            /// When the event occurred: milliseconds since 1970, or RFC 3339.
             occurred_at;
-            /// What a number counts that stands for that time, from 1970; milliseconds where it is left out.
+            /// The unit of a number in `rules.occurred_at`, counted from 1970; milliseconds by default.
             occurred_at_unit, of ["days", "seconds", "millis", "micros", "nanos"];
-            /// The version of the payload's schema: a whole number.
+            /// The version of the payload's schema: an integer.
             schema_version;
         };
-        /// With the format `debezium-outbox`: the settings of Debezium's outbox event router and of the connector's
-        /// converters, under their own names, such as `"table.fields.additional.placement" =
-        /// "type:header:eventType"`. docs/formats.md has all of them.
+        /// With the format `debezium-outbox`: the settings of Debezium's outbox event router and of
+        /// the connector's converters, under their own names, such as
+        /// `"table.fields.additional.placement" = "type:header:eventType"`. docs/formats.md lists
+        /// them.
         debezium: Option<DebeziumRouter>;
-        /// Topics that are read in another way: tables `[[events.topics]]`, each with `topic`, `format` and, where they
-        /// are needed, `rules` and `debezium`, as above. All other topics are read as `[events]` says.
+        /// Topics with a different format: tables `[[events.topics]]`, each with `topic`, `format`
+        /// and, where needed, `rules` and `debezium`, as above. All other topics follow `[events]`.
         topics: EventTopics;
-        /// Where an event id is one event's: in all topics of the consumer, so that an event which is copied or
-        /// moved to another topic is recognised; or in its topic, so that no producer can take the id of another
-        /// topic's event. The database keeps what a consumer began with.
+        /// The scope of event ids: all topics of the consumer, so that an event copied or moved to
+        /// another topic is detected as a duplicate; or one topic, so that no producer can use the
+        /// id of another topic's event. The database keeps the scope that a consumer started with.
         id_scope: IdScope;
-        /// What happens to an event that no route takes: parked as any failure; settled and counted; or settled,
-        /// and sent to `events.dead_letter_topic` through the outbox.
+        /// What happens to an event without a route: parked like any failure; settled and counted;
+        /// or settled and sent to `events.dead_letter_topic` through the outbox.
         unknown_type: Unwanted;
-        /// The same for a record that cannot be read as an event, is larger than `events.event_bytes_max`, or whose
-        /// payload does not fit its handler's type. What is ignored is lost to this consumer.
+        /// The same for a record that cannot be read as an event, exceeds `events.event_bytes_max`,
+        /// or whose payload does not fit its handler's type. Ignored records are lost to this
+        /// consumer.
         undecodable: Unwanted;
-        /// Where `dead_letter` sends to: a topic that this consumer does not read. A relay has to ship the outbox.
+        /// The topic for `dead_letter`, which this consumer must not read. It needs a relay that ships the outbox.
         dead_letter_topic: Option<String>;
-        /// What a second event with a known id must have in common with the first, besides type and aggregate, to
-        /// be its copy and no mismatch: the payload's bytes, or (`json`) the payload as JSON, whatever the order of
-        /// its keys and its white space.
+        /// What must match, besides type and aggregate, for a second event with a known id to be a
+        /// duplicate and not a mismatch: the payload's bytes, or (`json`) the payload as JSON,
+        /// regardless of key order and white space.
         content: Content;
-        /// A larger record is not decoded; see `events.undecodable`.
+        /// Larger records are not decoded; see `events.undecodable`.
         event_bytes_max: usize = "1MiB", in 1KiB..=64MiB;
     }
 }
@@ -211,9 +216,9 @@ impl Reading<'_> {
         let is_binary = self.debezium.is_some_and(DebeziumRouter::has_binary_keys);
         (is_binary && !is_named).then(|| {
             format!(
-                "`key.converter` in [{table}.debezium] writes keys by a schema of the registry, which are no text: set \
-                 `{table}.rules.aggregate_id` to `key:hex`, or let the connector have \
-                 org.apache.kafka.connect.storage.StringConverter"
+                "`key.converter` in [{table}.debezium] writes keys by a schema of the registry, \
+                 which are not text: set `{table}.rules.aggregate_id` to `key:hex`, or configure \
+                 the connector with org.apache.kafka.connect.storage.StringConverter"
             )
         })
     }
@@ -234,15 +239,16 @@ impl Reading<'_> {
                 "[{table}.rules] is set but not used: `{table}.format` is own; set it to custom, or remove the rules"
             )),
             (Format::Custom, None) => Some(format!(
-                "`{table}.format` is custom, but [{table}.rules] does not say where things are; set at least \
-                 `{table}.rules.id` and `{table}.rules.type`"
+                "`{table}.format` is custom, but [{table}.rules] does not set the places of the \
+                 event's parts; set at least `{table}.rules.id` and `{table}.rules.type`"
             )),
             (Format::Custom, Some(Err(part))) => Some(missing(table, part)),
             _ if !typed && self.preset().is_some_and(|preset| !preset.places_type()) => {
                 Some(format!(
-                    "`table.fields.additional.placement` in [{table}.debezium] places no column with the event's type; \
-                 let the connector place it (`type:header:eventType`) and set the same here, or set \
-                 `{table}.rules.type` to where it is, such as `value:OrderChanged` or `pointer:/type`"
+                    "`table.fields.additional.placement` in [{table}.debezium] places no column \
+                     with the event's type; configure the connector to place it \
+                     (`type:header:eventType`) and set the same here, or set `{table}.rules.type` \
+                     to where it is, such as `value:OrderChanged` or `pointer:/type`"
                 ))
             }
             _ => None,
@@ -252,7 +258,7 @@ impl Reading<'_> {
 
 fn missing(table: &str, part: Part) -> String {
     format!(
-        "`{table}.rules.{}` is missing: [{table}.rules] has to say where it is, such as header:NAME",
+        "`{table}.rules.{}` is missing: set it in [{table}.rules] to a place such as header:NAME",
         part.key()
     )
 }

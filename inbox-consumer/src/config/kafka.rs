@@ -7,11 +7,12 @@ use service_kit::{Raw, Security, choice, properties::Program, section};
 section! {
     /// `[consumer]`: the name that dedup is scoped to.
     pub struct Identity as "consumer" {
-        /// The name that dedup is scoped to: two deployments with one name share their inbox. Letters, digits, `.`,
-        /// `_` and `-`, at most 120.
+        /// The consumer's name, which scopes deduplication: two deployments with one name share
+        /// their inbox. Letters, digits, `.`, `_` and `-`, at most 120.
         name: String = required;
-        /// Static membership: a name that only this process uses. A process that is restarted under it takes its
-        /// partitions back at once; one that is removed keeps them until the session timeout.
+        /// Static membership: a name unique to this process. A process restarted under it gets its
+        /// partitions back at once; after a removed one, they stay assigned until the session
+        /// timeout.
         instance_id: Option<String>;
     }
 }
@@ -19,27 +20,27 @@ section! {
 section! {
     /// `[kafka]`: the cluster, the topics, and how they are read.
     pub struct Kafka as "kafka" {
-        /// The brokers: `host:port`, separated by commas. Neither they nor topics are wanted where events come by HTTP
-        /// alone (`intake.listen`).
+        /// The brokers: `host:port`, separated by commas. Brokers and topics are not needed if
+        /// events come by HTTP only (`intake.listen`).
         bootstrap: String = required;
         /// The topics, by their full names.
         topics: Vec<String> = required;
-        /// The group; the inbox is not bound to it.
+        /// The consumer group. The inbox does not depend on it.
         group: Option<String>, shown "`consumer.name`";
-        /// Where a consumer begins that neither the database nor the group has an offset for: at the beginning of
-        /// the log, at its end, or not at all until a person decides. A partition that is added later begins at its
-        /// beginning.
+        /// Where a consumer starts if neither the database nor the group has an offset: at the
+        /// beginning of the log, at its end, or not at all until an operator decides. Partitions
+        /// added later start at their beginning.
         start: Start;
         /// The group protocol: `classic` (cooperative-sticky) or `consumer` (KIP-848, Kafka 4).
         protocol: Protocol;
-        /// A process that is silent for so long loses its partitions: this is how long they stand still after a
-        /// crash, unless `consumer.instance_id` is set. With protocol `consumer` the broker sets it (45s), and this
-        /// value serves only to check the limits below against it. `limits.drain_deadline` is at most a third of
-        /// it.
+        /// A process that is silent for this long loses its partitions, so this is how long they
+        /// stall after a crash, unless `consumer.instance_id` is set. With protocol `consumer` the
+        /// broker sets it (45s), and this value only validates the limits below.
+        /// `limits.drain_deadline` is at most a third of it.
         session_timeout: Duration = "10s", in 1s..=5m, shown "`limits.drain_deadline` × 3, at least 10s";
         /// TLS and SASL, passed through to the client.
         ..flatten security: Security;
-        /// Further settings by librdkafka's names; which may be set is said below.
+        /// Further librdkafka settings by their own names; the list of allowed ones is below.
         raw: Raw;
     }
 }
@@ -51,7 +52,7 @@ choice! {
         Earliest = "earliest",
         /// At its end.
         Latest = "latest",
-        /// Nowhere: the partition stands still until a person decides.
+        /// Nowhere: the partition stalls until an operator decides.
         Error = "error",
     }
 }

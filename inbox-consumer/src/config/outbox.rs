@@ -7,10 +7,11 @@ section! {
     #[derive(Copy)]
     pub struct Outbox as "outbox" {
         /// The largest event that a handler appends, as a record with its headers. The brokers
-        /// (`message.max.bytes`) and the event's consumers have to take it.
+        /// (`message.max.bytes`) and the event's consumers must accept it.
         event_bytes_max: usize = "1MiB", in 1KiB..=64MiB;
-        /// PostgreSQL: whether a COMMIT with appended events wakes the relay (`notify`: PostgreSQL then lets such
-        /// transactions commit one at a time), or the relay finds them when it looks the next time (`poll`).
+        /// PostgreSQL: whether a COMMIT with appended events wakes the relay (`notify`: PostgreSQL
+        /// then serializes the commits of such transactions), or the relay finds them at its next
+        /// poll (`poll`).
         wake: Wake;
     }
 }

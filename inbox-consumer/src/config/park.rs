@@ -10,12 +10,13 @@ section! {
     /// route may have its own: `Routes::schedule`.
     #[derive(Copy)]
     pub struct Park as "park" {
-        /// The delay before a parked event whose quick attempts are spent is released by itself; it doubles each
-        /// time, and its upper half is chance. A route may have a schedule of its own (`Routes::schedule`).
+        /// The delay before a parked event with exhausted retries is released automatically; it
+        /// doubles each time, with jitter in its upper half. A route may have its own schedule
+        /// (`Routes::schedule`).
         delay_min: Duration = "1m", in 1ms..=1d;
         /// The longest delay between two releases.
         delay_max: Duration = "1h", in 1ms..=365d;
-        /// Releases by itself; then the event waits for a person. With 0 only a person releases.
+        /// Automatic releases; then the event needs manual action. 0 disables automatic releases.
         releases_max: u32 = "20", in 0..=1_000_000;
     }
 }

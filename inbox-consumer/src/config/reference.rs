@@ -9,7 +9,7 @@ const HEAD: &str = "\
 
 <!-- Made from the declarations in inbox-consumer/src/config; a test compares them. -->
 
-One TOML file (`consumer.toml`, or `--config FILE`, or `INBOX_CONFIG`), the environment over it, flags over that:
+One TOML file (`consumer.toml`, or `--config FILE`, or `INBOX_CONFIG`), overridden by the environment, overridden by flags:
 
 ```text
 [kafka]                                      in the file
@@ -18,11 +18,11 @@ INBOX_KAFKA__BOOTSTRAP=broker:9092           in the environment: two underscores
 --set kafka.bootstrap=broker:9092            as a flag
 ```
 
-Durations have a unit (`\"30s\"`, `\"100ms\"`, `\"7d\"`); bytes are a number or text with a unit (`\"4MiB\"`). In the environment and in
+Durations have a unit (`\"30s\"`, `\"100ms\"`, `\"7d\"`); sizes are a number of bytes or a string with a unit (`\"4MiB\"`). In the environment and in
 flags the items of a list are separated by commas, and the tables of a list are numbered from 0: `INBOX_EVENTS__TOPICS__0__FORMAT`,
-`--set events.topics.0.format=own`; a number that the file has changes that table. Each secret may come from a file: `url_file` beside `url`, `sasl_password_file`
-beside `sasl_password`, and so on; one layer sets only one of the two. A key that does not exist, a value out of bounds and an unsafe combination are refused at
-start-up with a sentence that says what to change. Where a consumer begins: [start.md](start.md).
+`--set events.topics.0.format=own`; a number used in the file overrides keys of that table. Each secret may come from a file: `url_file` instead of `url`, `sasl_password_file`
+instead of `sasl_password`, and so on; one layer sets only one of the two. Unknown keys, values out of bounds and unsafe combinations are refused at
+start-up with a message that says what to change. Where a consumer starts: [start.md](start.md).
 ";
 
 const REPEATED: &str = "\

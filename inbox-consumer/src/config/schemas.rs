@@ -9,26 +9,27 @@ const OFF: &str = "off";
 section! {
     /// `[schemas]`: payloads of Avro and Protobuf, by a schema registry, for declared handlers. See `docs/schemas.md`.
     pub struct Schemas as "schemas" {
-        /// The address of the registry, such as `https://registry.internal:8081`, or `off`. Then payloads are in Confluent's
-        /// wire format, and declared handlers read them as JSON. Needs a build with the feature
-        /// `schemas`.
+        /// The address of the registry, such as `https://registry.internal:8081`, or `off`. If it
+        /// is set, payloads are in Confluent's wire format, and declared handlers read them as
+        /// JSON. Needs a build with the feature `schemas`.
         registry: String = "off";
-        /// The topics whose payloads are in the wire format, in full or with `*` at the end; all but the intake's, when none is
-        /// named. Those of others are JSON.
+        /// The topics whose payloads are in the wire format, in full or with `*` at the end; by
+        /// default all but the intake's. Payloads of other topics are JSON.
         topics: Vec<String>;
-        /// How long a request to the registry may take.
+        /// Timeout of a request to the registry.
         timeout: Duration = "5s", in 100ms..=1m;
-        /// The user for HTTP's basic authentication.
+        /// The user for HTTP basic authentication.
         user: Option<String>;
-        /// The file with the user's password, in its first line. It is read for each request.
+        /// File with the user's password in its first line, read for each request.
         password_file: Option<String>;
-        /// The file with a bearer token, in place of user and password.
+        /// File with a bearer token, instead of user and password.
         token_file: Option<String>;
-        /// The file with the authorities that are trusted in place of the system's, in PEM.
+        /// File of trusted certificate authorities (PEM), instead of the system's.
         ca_file: Option<String>;
-        /// The longest schema, with all that it refers to. An event with a longer one is parked.
+        /// The largest schema, including all that it refers to. An event with a larger one is
+        /// parked.
         schema_bytes_max: usize = "1MiB", in 1KiB..=16MiB;
-        /// How many schemas are kept. One that was fetched within the last minute is kept beside them.
+        /// Maximum number of cached schemas. Those fetched within the last minute are kept in addition.
         schemas_max: usize = "1000", in 10..=100_000;
     }
 }
@@ -50,8 +51,8 @@ impl Schemas {
             found.push(Problem::fatal(&["schemas.registry"], format!("[schemas]: {error}")));
         }
         if cfg!(not(feature = "schemas")) {
-            let text = "`schemas.registry` is set, but this build reads no schemas; build inbox-consumer with the feature \
-                        `schemas`, or set it to off";
+            let text = "`schemas.registry` is set, but this build reads no schemas; build \
+                        inbox-consumer with the feature `schemas`, or set it to off";
             found.push(Problem::fatal(&["schemas.registry"], text));
         }
         for (key, file) in [

@@ -66,7 +66,10 @@ impl Config {
             if !is_name(topic, 249) {
                 found.push(Problem::fatal(
                     &["kafka.topics"],
-                    format!("`kafka.topics`: {topic:?} is not the name of a topic; name each topic in full, patterns are not taken"),
+                    format!(
+                        "`kafka.topics`: {topic:?} is not the name of a topic; name each \
+                             topic in full, patterns are not supported"
+                    ),
                 ));
             }
         }
@@ -122,19 +125,37 @@ impl Config {
         if db.lock_timeout >= db.statement_timeout {
             found.push(Problem::fatal(
                 &["database.lock_timeout", "database.statement_timeout"],
-                format!("`database.lock_timeout` ({}) must be shorter than `database.statement_timeout` ({}), or a wait for a lock looks like a slow statement; lower the first or raise the second", text(db.lock_timeout), text(db.statement_timeout)),
+                format!(
+                    "`database.lock_timeout` ({}) must be shorter than \
+                         `database.statement_timeout` ({}), otherwise a wait for a lock is \
+                         reported as a slow statement; lower the first or raise the second",
+                    text(db.lock_timeout),
+                    text(db.statement_timeout)
+                ),
             ));
         }
         if db.statement_timeout >= retry.attempt_deadline {
             found.push(Problem::fatal(
                 &["database.statement_timeout", "retry.attempt_deadline"],
-                format!("`database.statement_timeout` ({}) must be shorter than `retry.attempt_deadline` ({}), or a statement runs on after its attempt was given up; lower the first or raise the second", text(db.statement_timeout), text(retry.attempt_deadline)),
+                format!(
+                    "`database.statement_timeout` ({}) must be shorter than \
+                         `retry.attempt_deadline` ({}), otherwise a statement keeps running after \
+                         its attempt was aborted; lower the first or raise the second",
+                    text(db.statement_timeout),
+                    text(retry.attempt_deadline)
+                ),
             ));
         }
         if db.idle_timeout <= retry.attempt_deadline {
             found.push(Problem::fatal(
                 &["database.idle_timeout", "retry.attempt_deadline"],
-                format!("`database.idle_timeout` ({}) must be longer than `retry.attempt_deadline` ({}), or the database ends a slow attempt first and it never counts; raise the first or lower the second", text(db.idle_timeout), text(retry.attempt_deadline)),
+                format!(
+                    "`database.idle_timeout` ({}) must be longer than \
+                         `retry.attempt_deadline` ({}), otherwise the database ends a slow \
+                         attempt first and it never counts; raise the first or lower the second",
+                    text(db.idle_timeout),
+                    text(retry.attempt_deadline)
+                ),
             ));
         }
         if retry.delay_min > retry.delay_max {
@@ -153,7 +174,12 @@ impl Config {
         if self.retention.prune_interval > self.retention.inbox {
             found.push(Problem::doubt(
                 &["retention.prune_interval", "retention.inbox"],
-                format!("`retention.prune_interval` ({}) is longer than `retention.inbox` ({}), so rows stay much longer than they must; lower the first", text(self.retention.prune_interval), text(self.retention.inbox)),
+                format!(
+                    "`retention.prune_interval` ({}) is longer than `retention.inbox` ({}), \
+                         so rows stay much longer than needed; lower the first",
+                    text(self.retention.prune_interval),
+                    text(self.retention.inbox)
+                ),
             ));
         }
     }
@@ -168,7 +194,16 @@ impl Config {
         if is_signed && self.retention.inbox < accepted && Rule::ReplayIsKnown.on() {
             found.push(Problem::fatal(
                 &["retention.inbox", "intake.signature_tolerance", "intake.request_timeout"],
-                format!("`retention.inbox` ({}) is shorter than a signed request can be sent again, and then its events would take effect twice: twice `intake.signature_tolerance` ({}) and `intake.request_timeout` ({}), together {}; raise the first or lower the others", text(self.retention.inbox), text(intake.signature_tolerance), text(intake.request_timeout), text(accepted)),
+                format!(
+                    "`retention.inbox` ({}) is shorter than the time in which a signed \
+                         request can be replayed, so its events could take effect twice: twice \
+                         `intake.signature_tolerance` ({}) and `intake.request_timeout` ({}), \
+                         together {}; raise the first or lower the others",
+                    text(self.retention.inbox),
+                    text(intake.signature_tolerance),
+                    text(intake.request_timeout),
+                    text(accepted)
+                ),
             ));
         }
     }
@@ -180,20 +215,38 @@ impl Config {
         if drain * 3 > session {
             found.push(Problem::fatal(
                 &["limits.drain_deadline", "kafka.session_timeout"],
-                format!("`limits.drain_deadline` ({}) must be at most a third of `kafka.session_timeout` ({}), or the group gives partitions away while they drain; lower the first or raise the second", text(drain), text(session)),
+                format!(
+                    "`limits.drain_deadline` ({}) must be at most a third of \
+                         `kafka.session_timeout` ({}), otherwise the group reassigns partitions \
+                         while they drain; lower the first or raise the second",
+                    text(drain),
+                    text(session)
+                ),
             ));
         }
         let held = session.max(LOCKS_HELD_MAX);
         if self.database.idle_timeout > held || self.database.statement_timeout > held {
             found.push(Problem::doubt(
                 &["database.idle_timeout", "database.statement_timeout", "kafka.session_timeout"],
-                format!("what a frozen process has locked stays locked after its partitions went to another: `database.idle_timeout` ({}) and `database.statement_timeout` ({}) should be at most {}; lower them", text(self.database.idle_timeout), text(self.database.statement_timeout), text(held)),
+                format!(
+                    "locks of a frozen process outlive the reassignment of its partitions: \
+                         `database.idle_timeout` ({}) and `database.statement_timeout` ({}) \
+                         should be at most {}; lower them",
+                    text(self.database.idle_timeout),
+                    text(self.database.statement_timeout),
+                    text(held)
+                ),
             ));
         }
         if self.limits.close_deadline < drain {
             found.push(Problem::doubt(
                 &["limits.close_deadline", "limits.drain_deadline"],
-                format!("`limits.close_deadline` ({}) is shorter than `limits.drain_deadline` ({}), so a shutdown may not wait for the drain; raise the first", text(self.limits.close_deadline), text(drain)),
+                format!(
+                    "`limits.close_deadline` ({}) is shorter than `limits.drain_deadline` \
+                         ({}), so a shutdown may end before the drain; raise the first",
+                    text(self.limits.close_deadline),
+                    text(drain)
+                ),
             ));
         }
     }
@@ -203,20 +256,36 @@ impl Config {
         if self.batch.bytes_max > partition {
             found.push(Problem::doubt(
                 &["batch.bytes_max", "limits.partition_bytes_max"],
-                format!("`batch.bytes_max` ({}) is never reached: `limits.partition_bytes_max` ({partition}) pauses the partition before; lower the first or raise the second", self.batch.bytes_max),
+                format!(
+                    "`batch.bytes_max` ({}) is never reached: `limits.partition_bytes_max` \
+                         ({partition}) pauses the partition earlier; lower the first or raise the \
+                         second",
+                    self.batch.bytes_max
+                ),
             ));
         }
         if self.events.event_bytes_max > partition {
             found.push(Problem::doubt(
                 &["events.event_bytes_max", "limits.partition_bytes_max"],
-                format!("one event of `events.event_bytes_max` ({}) alone pauses its partition: `limits.partition_bytes_max` is {partition}; lower the first or raise the second", self.events.event_bytes_max),
+                format!(
+                    "a single event of `events.event_bytes_max` ({}) pauses its partition: \
+                         `limits.partition_bytes_max` is {partition}; lower the first or raise \
+                         the second",
+                    self.events.event_bytes_max
+                ),
             ));
         }
         let parked = self.limits.parked_bytes_max;
         if self.events.event_bytes_max.saturating_mul(3) > parked {
             found.push(Problem::fatal(
                 &["events.event_bytes_max", "limits.parked_bytes_max"],
-                format!("one event of `events.event_bytes_max` ({}) may stop its partition when it is parked, where its text can be twice as long: `limits.parked_bytes_max` is {parked}; raise it to three times the first, or lower that", self.events.event_bytes_max),
+                format!(
+                    "a single event of `events.event_bytes_max` ({}) may stall its partition \
+                         when it is parked, where its text can be twice as long: \
+                         `limits.parked_bytes_max` is {parked}; raise it to three times the \
+                         first, or lower the first",
+                    self.events.event_bytes_max
+                ),
             ));
         }
     }

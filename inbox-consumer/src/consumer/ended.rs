@@ -24,8 +24,8 @@ impl fmt::Display for Ended {
         match self {
             Self::Shutdown => f.write_str("the consumer has shut down"),
             Self::ShutdownCutShort(why) => write!(f, "the consumer has shut down, but {why}"),
-            Self::KafkaFatal(why) => write!(f, "the Kafka client is dead: {why}"),
-            Self::IntakeFailed(why) => write!(f, "the HTTP intake cannot begin: {why}"),
+            Self::KafkaFatal(why) => write!(f, "the Kafka client failed permanently: {why}"),
+            Self::IntakeFailed(why) => write!(f, "the HTTP intake cannot start: {why}"),
             Self::Panicked(why) => write!(f, "the runtime panicked: {why}"),
         }
     }

@@ -82,7 +82,7 @@ pub(super) fn payload<'a>(event: &RunEvent<'a>) -> Result<Payload<'a>, String> {
 fn advise(error: &CodecError) -> String {
     match error {
         CodecError::Syntax(_) | CodecError::Shape(_) => {
-            format!("{error}; correct its producer, or the type that the handler takes")
+            format!("{error}; fix its producer, or the handler's type")
         }
         error => error.to_string(),
     }
@@ -153,7 +153,7 @@ fn rank(
     let error = if seen.error.starts_with(&error) {
         seen.error
     } else {
-        format!("{error}; the transaction first saw: {}", seen.error)
+        format!("{error}; the first error in the transaction was: {}", seen.error)
     };
     CallFailure { at, fault, error: limit_text(error), hung }
 }
@@ -166,8 +166,8 @@ fn is_spoilt(seen: &StatementFault) -> bool {
 /// The handler answered `Ok` on a transaction that can only be rolled back.
 fn swallowed_error(seen: StatementFault) -> CallFailure {
     let error = format!(
-        "the handler swallowed an error of its transaction ({}); return it, or do what may fail in \
-         tx.savepoint()",
+        "the handler swallowed an error of its transaction ({}); return it, or run what may fail \
+         in tx.savepoint()",
         seen.error
     );
     let (fault, hung) = (outrank(Fault::Retry, seen.fault), is_spoilt(&seen));
@@ -204,8 +204,8 @@ pub(super) async fn send_queued<DB: Sessions>(end: RunEnd, tx: &mut Tx<'_, DB>) 
 
 fn deadline_text(deadline: Duration) -> String {
     format!(
-        "the handler did not answer within {deadline:?}; make it faster, or raise the deadline of an \
-         attempt"
+        "the handler did not finish within {deadline:?}; make it faster, or raise \
+         `retry.attempt_deadline`"
     )
 }
 

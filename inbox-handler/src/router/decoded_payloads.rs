@@ -178,7 +178,7 @@ mod tests {
         let places = [3, 50, 99];
         let end = run(&table, &deliveries, &places, payloads.run(0, &places)).await;
         let RunEnd::Undecodable { at: 1, ran: 0, error } = end else { panic!("{end:?}") };
-        assert!(!error.contains('?'), "the payload is not told: {error}");
+        assert!(!error.contains('?'), "the payload is redacted: {error}");
     }
 
     /// While it decodes, the database's answer is looked at.

@@ -276,7 +276,7 @@ impl<DB: Sessions> Routes<DB> {
     pub fn versions(mut self, event_type: &str, policy: VersionPolicy) -> Self {
         if self.versions.insert(event_type.to_owned(), policy).is_some() {
             self.refused.push(format!(
-                "events of type `{event_type}` have two policies of versions: remove one of them"
+                "events of type `{event_type}` have two version policies: remove one of them"
             ));
         }
         self
@@ -286,7 +286,7 @@ impl<DB: Sessions> Routes<DB> {
         if event_type.is_empty() {
             let told = entry.describe();
             self.refused.push(format!(
-                "{told} is registered for an event type without a name: give the type's name"
+                "{told} is registered for an event type without a name: set the name of the type"
             ));
             return self;
         }
@@ -326,8 +326,8 @@ impl<DB: Sessions> Routes<DB> {
         }
         if let Some(event_type) = self.versions.keys().find(|event_type| !handled(event_type)) {
             return Err(format!(
-                "events of type `{event_type}` have a policy of versions, but no handler: correct the type, or \
-                 remove the policy"
+                "events of type `{event_type}` have a version policy, but no handler: correct the \
+                 type, or remove the policy"
             ));
         }
         Ok(RouteTable::new(self))

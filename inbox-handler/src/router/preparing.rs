@@ -67,5 +67,5 @@ impl<DB: Sessions> RouteTable<DB> {
 /// A panic is the codec's, and its `decode` will meet it again, where it counts as the event's.
 async fn finish(preparation: Preparation<'_>) -> Result<(), CodecError> {
     let ended = AssertUnwindSafe(preparation).catch_unwind().await;
-    ended.unwrap_or_else(|_| Err(CodecError::other("the codec panicked when it got ready")))
+    ended.unwrap_or_else(|_| Err(CodecError::other("the codec panicked while preparing")))
 }

@@ -161,7 +161,7 @@ async fn what_the_handler_says_counts_for_failures_of_its_own() {
     assert_eq!((at, fault, &*error), (Some(0), Fault::Retry, "not yet"));
     let (_, fault, error, _) = failed(run_each(Inserts, &["1", "107"]).await.end);
     assert_eq!(fault, Fault::Reject);
-    assert!(error.starts_with("taken; the transaction first saw: "), "{error}");
+    assert!(error.starts_with("taken; the first error in the transaction was: "), "{error}");
 }
 
 /// The transaction saw a conflict; the handler answered `Ok`.
@@ -195,7 +195,7 @@ async fn a_missed_deadline_is_a_retry_on_a_session_that_is_given_up() {
     let end = table.run(0, &run, DecodedRun::none(), &mut tx, Duration::from_millis(10)).await;
     let (at, fault, error, hung) = failed(end);
     assert_eq!((at, fault, hung), (Some(0), Fault::Retry, true));
-    assert!(error.starts_with("the handler did not answer within 10ms"), "{error}");
+    assert!(error.starts_with("the handler did not finish within 10ms"), "{error}");
 }
 
 #[tokio::test]

@@ -77,8 +77,8 @@ impl VersionPolicy {
     #[doc(hidden)]
     pub fn refusal(&self, version: Option<i64>) -> Option<&'static str> {
         (self.required && version.is_none()).then_some(
-            "it has no aggregate version, and its route requires one: let the producer send it, or take `required` \
-             from the route's versions",
+            "it has no aggregate version, and its route requires one: have the producer send it, \
+             or remove `required` from the route's versions",
         )
     }
 

@@ -114,7 +114,7 @@ async fn an_event_that_is_too_large_spoils_the_transaction_even_if_it_is_swallow
     let error = tx.append_all(&[small.clone(), large]).await.unwrap_err();
     assert!(matches!(error, AppendError::TooLarge { max: 1000, .. }), "{error}");
     let seen = tx.first_fault().unwrap().error;
-    assert!(seen.contains("the event Credited of Account/7 takes "), "{seen}");
+    assert!(seen.contains("the event Credited of Account/7 is "), "{seen}");
     let refused = tx.append(&small).await.unwrap_err().to_string();
     assert!(refused.contains("this transaction can only be rolled back"), "{refused}");
     assert_eq!(rows(&mut conn).await, []);

@@ -42,8 +42,8 @@ fn admit_named<DB: Sessions>(
     if DB::names_statements(conn) {
         return Ok(());
     }
-    let text = "behind a pooler (`database.statement_cache = 0`) a handler may not prepare statements by \
-                itself: they would have names; run them as queries";
+    let text = "behind a pooler (`database.statement_cache = 0`) a handler may not prepare \
+                statements: they would have names; run them as queries";
     Err(guard.refuse(StoreFault::Statement, text.to_owned()))
 }
 

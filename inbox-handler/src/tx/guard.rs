@@ -82,7 +82,7 @@ impl Guard {
         }
         self.first.as_ref().map_or(Ok(()), |seen| {
             Err(Error::InvalidArgument(format!(
-                "this transaction can only be rolled back since an earlier statement failed: {}",
+                "this transaction can only be rolled back because an earlier statement failed: {}",
                 seen.error
             )))
         })
@@ -107,8 +107,8 @@ impl Guard {
         if let Some(limit) = limit {
             fault = StoreFault::Statement;
             text = format!(
-                "a statement of the handler took longer than `database.statement_timeout` ({limit:?}) allows: make \
-                 it faster, or raise the limit; {text}"
+                "a statement of the handler exceeded `database.statement_timeout` ({limit:?}): \
+                 make it faster, or raise the limit; {text}"
             );
         }
         let mends = fault == StoreFault::Statement || waited_too_long(error);
@@ -151,9 +151,9 @@ fn half_dropped(since: Instant) -> StatementFault {
     }
     StatementFault {
         fault: StoreFault::Statement,
-        error: "a statement was dropped before its end (by a time-out, a select, or a stream that \
-                was not read to its end), so what it did is not known; read streams to their end, \
-                and let the database's own statement_timeout limit a slow statement"
+        error: "a statement was dropped before it finished (by a timeout, a select, or a stream \
+                that was not read to its end), so its effect is unknown; read streams to their \
+                end, and limit slow statements by the database's statement_timeout"
             .to_owned(),
     }
 }

@@ -160,8 +160,8 @@ impl<DB: Database> Tx<'_, DB> {
         queue.bytes += bytes + sql.as_str().len();
         if queue.waiting.len() >= Self::QUEUED_MAX || queue.bytes > Self::QUEUED_BYTES_MAX {
             let text = format!(
-                "a handler has queued more than {} statements or {} bytes; send what waits with \
-                 tx.flush() in between",
+                "a handler has queued more than {} statements or {} bytes; call tx.flush() in \
+                 between",
                 Self::QUEUED_MAX,
                 Self::QUEUED_BYTES_MAX
             );

@@ -64,8 +64,8 @@ impl<'t, DB: Database> Tx<'t, DB> {
 
 fn too_many_savepoints<DB: Database>() -> String {
     format!(
-        "the handlers of one transaction may take {} savepoints: it is run again with fewer \
-         events; a handler that needs more for one event has to do with fewer",
+        "the handlers of one transaction may create at most {} savepoints: it is retried with \
+         fewer events; a handler that exceeds this for a single event needs fewer savepoints",
         Tx::<DB>::SAVEPOINTS_MAX
     )
 }
@@ -140,7 +140,7 @@ impl<DB: Database> Drop for SavepointTx<'_, '_, DB> {
             // Poisons: the error itself has no one to go to.
             let _ = self.tx.guard.refuse(
                 StoreFault::Statement,
-                "a savepoint was dropped undecided: end each with release() or rollback()".into(),
+                "a savepoint was dropped unfinished: end each with release() or rollback()".into(),
             );
         }
     }

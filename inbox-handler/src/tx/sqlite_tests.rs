@@ -108,7 +108,7 @@ async fn a_statement_that_is_dropped_half_way_poisons() {
     poll_once(sqlx::query(SLOW).execute(&mut tx)).await;
     assert!(tx.running());
     let seen = tx.first_fault().unwrap();
-    assert!(seen.error.contains("dropped before its end"), "{}", seen.error);
+    assert!(seen.error.contains("dropped before it finished"), "{}", seen.error);
     let short = Duration::from_millis(5);
     let refused = tokio::time::timeout(short, insert(&mut tx, 1)).await.expect("refused at once");
     assert!(refused.is_err());
@@ -183,7 +183,7 @@ async fn a_savepoint_that_is_dropped_undecided_poisons() {
     let mut conn = opened().await;
     let mut tx = Tx::<Sqlite>::new(&mut conn, 0);
     drop(tx.savepoint().await.unwrap());
-    assert!(tx.first_fault().unwrap().error.contains("dropped undecided"));
+    assert!(tx.first_fault().unwrap().error.contains("dropped unfinished"));
 }
 
 #[tokio::test]

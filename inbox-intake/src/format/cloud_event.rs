@@ -76,7 +76,7 @@ fn draft(
     match take("specversion")?.as_deref() {
         Some(version) if reads_spec_version(version.as_bytes()) => {}
         Some(other) => {
-            let error = format!("`specversion` is {other:?}; only 1.x is read");
+            let error = format!("`specversion` is {other:?}; only 1.x is supported");
             return Err(BadInput::new(error));
         }
         None => return Err(missing("specversion")),
@@ -106,7 +106,7 @@ fn draft(
 }
 
 fn missing(name: &str) -> BadInput {
-    BadInput::new(format!("a CloudEvent has to have `{name}`"))
+    BadInput::new(format!("a CloudEvent requires `{name}`"))
 }
 
 /// Attributes are texts, numbers or truth values; `null` is as if it were not there.
@@ -116,7 +116,7 @@ fn attribute(name: &str, value: &RawValue) -> Result<Option<String>, BadInput> {
         Scalar::Text(text) => Ok(Some(text)),
         Scalar::Bool | Scalar::Number(_) => Ok(Some(value.get().to_owned())),
         Scalar::Nested => {
-            Err(BadInput::new(format!("the attribute `{name}` is no text, number or truth value")))
+            Err(BadInput::new(format!("the attribute `{name}` is not a string, number or boolean")))
         }
     }
 }
@@ -130,7 +130,7 @@ fn payload(
     match (has("data"), has("data_base64")) {
         (None, None) => Ok(None),
         (Some(_), Some(_)) => {
-            Err(BadInput::new("`data` and `data_base64` are both there: send one"))
+            Err(BadInput::new("`data` and `data_base64` are both present: send one"))
         }
         (None, Some(encoded)) => {
             let encoded: Option<String> = serde_json::from_str(encoded.get()).ok();
@@ -154,7 +154,7 @@ fn is_json(content_type: Option<&str>) -> bool {
 }
 
 fn not_json(error: serde_json::Error) -> BadInput {
-    BadInput::new(format!("the body is no CloudEvent of JSON: {error}"))
+    BadInput::new(format!("the body is not a JSON CloudEvent: {error}"))
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ impl<'de> Deserialize<'de> for Whole {
         match Scalar::deserialize(deserializer)? {
             Scalar::Text(text) => Ok(Self(text)),
             Scalar::Number(number) if !number.is_f64() => Ok(Self(number.to_string())),
-            _ => Err(D::Error::custom("expected text or a whole number")),
+            _ => Err(D::Error::custom("expected a string or an integer")),
         }
     }
 }
@@ -83,16 +83,16 @@ fn draft(envelope: Envelope) -> Result<Draft, BadInput> {
             Some(decoded.map_err(|_| BadInput::new("`payload_base64` is not base64"))?.into())
         }
         (Some(_), Some(_)) => {
-            return Err(BadInput::new("`payload` and `payload_base64` are both there: send one"));
+            return Err(BadInput::new("`payload` and `payload_base64` are both present: send one"));
         }
         (None, None) => {
-            let error = "`payload` is missing; `null` says that there is none";
+            let error = "`payload` is missing; write `null` for none";
             return Err(BadInput::new(error));
         }
     };
     let headers = envelope.headers.into_iter().map(|(name, value)| match value {
         Scalar::Text(text) => Ok((name, text)),
-        _ => Err(BadInput::new(format!("the header `{name}` in `headers` is no text"))),
+        _ => Err(BadInput::new(format!("the header `{name}` in `headers` is not a string"))),
     });
     let text = |whole: Option<Whole>| whole.map(|whole| whole.0);
     Ok(Draft {
@@ -115,5 +115,5 @@ fn draft(envelope: Envelope) -> Result<Draft, BadInput> {
 }
 
 fn not_json(error: serde_json::Error) -> BadInput {
-    BadInput::new(format!("the body is no event envelope of JSON: {error}"))
+    BadInput::new(format!("the body is not a JSON event envelope: {error}"))
 }

@@ -79,7 +79,7 @@ pub(super) fn read(
         None => Some(body.clone()),
         Some(pointer) => {
             let json = in_payload.ok_or_else(|| {
-                BadInput::new(format!("`{pointer}` is missing; `null` says that there is none"))
+                BadInput::new(format!("`{pointer}` is missing; write `null` for none"))
             })?;
             (json != "null").then(|| body.slice_ref(json.as_bytes()))
         }

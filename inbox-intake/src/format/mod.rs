@@ -102,8 +102,9 @@ pub(crate) fn read(
         "application/json" | "" => envelope::read(body)?,
         other => {
             let error = format!(
-                "`Content-Type: {other}` is not known here: send application/json (the envelope), {STRUCTURED}, {BATCH}, \
-                 a CloudEvent in headers `ce-…`, or a webhook with `webhook-id`"
+                "`Content-Type: {other}` is not supported: send application/json (the envelope), \
+                 {STRUCTURED}, {BATCH}, a CloudEvent in headers `ce-…`, or a webhook with \
+                 `webhook-id`"
             );
             return Err(BadInput { status: StatusCode::UNSUPPORTED_MEDIA_TYPE, at: None, error });
         }
@@ -145,7 +146,7 @@ fn one(draft: draft::Draft, now_ms: i64) -> Events {
 pub(crate) fn text<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, BadInput> {
     let Some(value) = headers.get(name) else { return Ok(None) };
     let value = value.to_str();
-    value.map(Some).map_err(|_| BadInput::new(format!("the header `{name}` is no text of ASCII")))
+    value.map(Some).map_err(|_| BadInput::new(format!("the header `{name}` is not ASCII text")))
 }
 
 /// A header whose value may be percent-encoded.

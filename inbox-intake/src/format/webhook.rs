@@ -50,7 +50,7 @@ pub(super) fn read(
             names.aggregate_id = pointer.to_string().into();
             Some(in_aggregate.and_then(Scalar::whole).ok_or_else(|| {
                 BadInput::new(format!(
-                    "the body has no text or whole number of 64 bits at `{pointer}`, the aggregate's id"
+                    "the body has no string or 64-bit integer at `{pointer}`, the aggregate's id"
                 ))
             })?)
         }
@@ -95,12 +95,12 @@ fn untyped(body: &Bytes, named: &str) -> BadInput {
              {ENVELOPE}`"
         ));
     }
-    BadInput::new("neither the header `Event-Type` nor `type` in the body says what it is")
+    BadInput::new("neither the header `Event-Type` nor `type` in the body gives the event's type")
 }
 
 /// What is behind pointers into the body.
 fn find(body: &Bytes, pointers: [Option<&Pointer>; 3]) -> Result<[Option<Scalar>; 3], BadInput> {
-    let not_json = |error| BadInput::new(format!("the body of the webhook is no JSON: {error}"));
+    let not_json = |error| BadInput::new(format!("the body of the webhook is not JSON: {error}"));
     let found = pointed(body, pointers).map_err(not_json)?;
     let mut scalars = [const { None }; 3];
     for (scalar, json) in scalars.iter_mut().zip(found) {
@@ -172,7 +172,7 @@ mod tests {
             assert_eq!(id(json).unwrap().as_deref(), Some(wanted));
         }
         for json in ["18446744073709551617", "1.5", "1e3", "true", "\"\"", "null"] {
-            assert!(id(json).unwrap_err().error.contains("whole number of 64 bits"), "{json}");
+            assert!(id(json).unwrap_err().error.contains("64-bit integer"), "{json}");
         }
     }
 }

@@ -96,9 +96,9 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         if same && (DB::WRITERS_MAX > 1 || !Rule::InboxRowsCounted.on()) {
             return EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Fenced));
         }
-        let text = "a handler, or a function or a trigger that it brought about, has changed rows of inbox_events or \
-                    inbox_lanes: they are why each effect happens once, and the runtime's; keep what is yours in \
-                    tables of your own";
+        let text = "a handler, or a function or trigger that it caused to run, changed rows of \
+                    inbox_events or inbox_lanes: the runtime owns them, and each effect happens \
+                    once because of them; use your own tables instead";
         EarlyEnd::RolledBack(self.handler_failed(None, HandlerFault::Reject, text.into()))
     }
 
@@ -119,7 +119,7 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         let ids: Vec<[u8; 16]> = request.ids.iter().filter(untold).copied().collect();
         let found = DB::recheck(self.conn, &self.scope, &ids, &self.batch.lanes).await;
         let found =
-            found.map_err(|error| self.statement_failed("the look-up of duplicates", &error))?;
+            found.map_err(|error| self.statement_failed("the lookup of duplicates", &error))?;
         // The claim may have waited for another's ids: its view of the lanes is then old.
         if Rule::DuplicatesRereadLanes.on() {
             self.check_lanes(found.lanes_mine)?;
@@ -138,7 +138,7 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
             return Ok(Vec::new());
         }
         let parked = DB::parked_at(self.conn, &self.scope, &old).await;
-        parked.map_err(|error| self.statement_failed("the look-up of parked events", &error))
+        parked.map_err(|error| self.statement_failed("the lookup of parked events", &error))
     }
 
     fn judge_fresh(&self, index: usize, item: &Delivered) -> Result<Disposition, EarlyEnd> {
@@ -177,8 +177,8 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         // that was retired meanwhile leaves its number in the row.
         let torn = self.torn_before.contains(&item.id) && !found.parked;
         if (torn || (own && !passed)) && !remapped && Rule::TornCheck.on() {
-            let error = "its inbox row is there, but its lane was never moved: a handler ended the \
-                         transaction; check by hand whether the effect is there";
+            let error = "its inbox row exists, but its lane was never moved: a handler ended the \
+                         transaction; check by hand whether its effect is committed";
             return Ok(Disposition::Park(Doom { reason: ParkReason::Torn, error: error.into() }));
         }
         if found.parked && self.direct {
@@ -200,11 +200,11 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
     async fn mismatch(&mut self, found: &InboxRow) -> Result<Doom, EarlyEnd> {
         let place = DB::place_of(self.conn, found.partition_ref).await;
         let place =
-            place.map_err(|error| self.statement_failed("the look-up of a partition", &error))?;
-        let place = place.unwrap_or_else(|| "a partition that is not known any more".into());
+            place.map_err(|error| self.statement_failed("the lookup of a partition", &error))?;
+        let place = place.unwrap_or_else(|| "the partition is no longer known".into());
         let error = format!(
-            "another event with this id, of other type, aggregate or payload, was accepted at offset {} of \
-             {place}: the producer reuses ids",
+            "another event with this id, of different type, aggregate or payload, was accepted at \
+             offset {} of {place}: the producer reuses ids",
             found.offset.0
         );
         Ok(Doom { reason: ParkReason::Mismatch, error })
@@ -217,7 +217,7 @@ pub(super) fn copy_of(copy: &Delivered, first: &Delivered) -> Disposition {
         return Disposition::Duplicate;
     }
     let error = format!(
-        "the event at offset {} has the same id and other content: the producer reuses ids",
+        "the event at offset {} has the same id and different content: the producer reuses ids",
         first.offset.0
     );
     Disposition::Park(Doom { reason: ParkReason::Mismatch, error })

@@ -151,7 +151,7 @@ impl<DB: Owners> Control<DB> {
             Err(TakeOverError::Database(error)) => {
                 self.sessions.give_up(conn).await;
                 let error = self.sessions.explain(&error);
-                Err(TakeOverFault::Again(format!("taking the partition over failed: {error}")))
+                Err(TakeOverFault::Again(format!("acquiring the partition failed: {error}")))
             }
         }
     }
@@ -171,7 +171,8 @@ impl<DB: Owners> Control<DB> {
         let late = |_| {
             let TopicPartition { topic, partition } = &partition;
             TakeOverFault::Again(format!(
-                "Kafka did not say within {ASK_MAX:?} where the group and the log of {topic}/{partition} stand"
+                "Kafka did not report the offsets of the group and of the log of \
+                 {topic}/{partition} within {ASK_MAX:?}"
             ))
         };
         let (topic, committed, log) = tokio::time::timeout(ASK_MAX, asked).await.map_err(late)?;
@@ -287,7 +288,7 @@ impl<DB: Owners> Control<DB> {
             Err(error) => {
                 self.sessions.give_up(conn).await;
                 let error = self.sessions.explain(&error);
-                Err(format!("looking for parked events that are due failed: {error}"))
+                Err(format!("polling for due parked events failed: {error}"))
             }
         }
     }
@@ -347,7 +348,7 @@ async fn check_schema<DB: Owners>(conn: &mut DB::Connection) -> Result<(), TakeO
         Ok(Fit::Unfit(text)) => Err(TakeOverFault::Wait(Standstill::Schema(text))),
         Err(error) => {
             let error = DB::explain(&error);
-            Err(TakeOverFault::Again(format!("taking the partition over failed: {error}")))
+            Err(TakeOverFault::Again(format!("acquiring the partition failed: {error}")))
         }
     }
 }

@@ -27,8 +27,7 @@ use super::{
 use crate::telemetry::Signal;
 
 /// What is known of a transaction that was dropped.
-const GIVEN_UP: &str =
-    "it was given up: its partition went to another process, or was taken over anew";
+const GIVEN_UP: &str = "aborted: its partition was reassigned or acquired again";
 
 impl<DB: Owners> Driver<DB> {
     pub(super) fn apply(&mut self, effect: Effect<Arc<Delivery>>) {
@@ -284,8 +283,8 @@ impl<DB: Owners> Driver<DB> {
                 if let Some(TopicPartition { topic, partition }) = refused.first() {
                     self.meters.counters.commits_refused.add(1);
                     let error = format!(
-                        "offsets of {} partitions were refused, {topic}/{partition} among them; the others \
-                         were committed",
+                        "Kafka refused the offsets of {} partitions, including \
+                         {topic}/{partition}; the others were committed",
                         refused.len()
                     );
                     self.outages.commit_failed(error, Instant::now());

@@ -186,7 +186,7 @@ impl Head {
             aggregate: self.aggregate(),
             attempt: Some(self.attempt),
             seconds: age.as_secs(),
-            error: self.met().unwrap_or_else(|| "it has not ended yet".into()),
+            error: self.met().unwrap_or_else(|| "it has not finished yet".into()),
         }
         .emit();
     }
@@ -209,7 +209,8 @@ impl Head {
     fn met(&self) -> Option<String> {
         let others = (self.together > 1).then(|| {
             format!(
-                "its transaction of {} events has not ended yet; any of them may be what takes long",
+                "its transaction of {} events has not finished yet; any of them may be the slow \
+                 one",
                 self.together
             )
         });
@@ -307,7 +308,7 @@ mod tests {
             held.into_iter().map(|lane| lane.error).collect::<Vec<_>>()
         };
         let expected =
-            "its transaction of 2 events has not ended yet; any of them may be what takes long";
+            "its transaction of 2 events has not finished yet; any of them may be the slow one";
         assert_eq!(
             errors(start + HOLDS_AFTER),
             [Some(expected.to_owned()), Some(expected.to_owned())]

@@ -50,8 +50,7 @@ fn bare(item: &Delivered, reason: ParkReason, error: &str) -> Parking {
     let known =
         delivery.excerpt.as_deref().map(|excerpt| (delivery.record.clone(), excerpt.clone()));
     let (record, excerpt) = known.unwrap_or_else(cut);
-    let error =
-        format!("{error}; what it is was refused by the database, so that only a part is kept");
+    let error = format!("{error}; the database refused the full record, so only a part is stored");
     let error = error.replace(|letter: char| !letter.is_ascii(), "?");
     Parking {
         lane: item.lane,

@@ -19,7 +19,7 @@ impl<DB: Transactions> Work<DB> {
                 Ok(Err(error)) if error.is_outage() => error.to_string(),
                 Ok(_) => continue,
                 Err(_) => format!(
-                    "the codec of `{}` has not come back with what it fetches within {:?}",
+                    "the codec of `{}` did not finish fetching within {:?}",
                     event_type(item),
                     self.attempt_deadline
                 ),

@@ -152,7 +152,7 @@ fn log_end(tracked: &TrackedPartition, health: &BrokerHealth) -> Option<i64> {
 fn reason(standstill: &Standstill) -> Reason {
     let text = standstill.to_string();
     let sentence = text.strip_prefix(standstill.name()).and_then(|rest| rest.strip_prefix(": "));
-    let sentence = sentence.unwrap_or("the partition is being taken over").to_owned();
+    let sentence = sentence.unwrap_or("the partition is being acquired").to_owned();
     Reason { name: standstill.name(), sentence }
 }
 

@@ -34,8 +34,8 @@ pub(super) fn judge(item: &mut Delivered, suspects: &[Suspect]) {
     } else if suspect.deaths >= DEATHS_MAX {
         let deaths = suspect.deaths;
         let error = format!(
-            "{deaths} processes have ended while they ran it, the last ones with nothing else beside it: the \
-             handler ends the process for this event; correct it, then release the event"
+            "{deaths} processes died while they ran it, the last ones running nothing else: the \
+             handler kills the process on this event; fix it, then release the event"
         );
         item.doomed = Some(Doom { reason: ParkReason::Crashed, error });
     }
@@ -131,7 +131,10 @@ impl<DB: Transactions> Work<DB> {
             }
             Err(error) => {
                 conn.close_hard().await;
-                Err(format!("writing down what runs failed: {}", self.sessions.explain(&error)))
+                Err(format!(
+                    "recording the running events failed: {}",
+                    self.sessions.explain(&error)
+                ))
             }
         }
     }

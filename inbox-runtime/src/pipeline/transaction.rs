@@ -231,7 +231,7 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         let mut dispositions = overlap(payloads.as_mut(), self.claim()).await?;
         fault_point::pass("live.after_claim");
         if dispositions.vanished() {
-            let text = "an id was taken and is free again; the batch is tried once more";
+            let text = "an id was claimed and is free again; the batch is retried";
             return Err(EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Conflict(
                 text.into(),
             ))));
@@ -284,7 +284,7 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
     pub(super) async fn commit(&mut self) -> Result<(), EarlyEnd> {
         let clean = self.conn.clean_inside(self.work.sessions.settings()).await;
         clean.map_err(|error| {
-            self.statement_failed("taking back what was left on the session", &error)
+            self.statement_failed("discarding what was left on the session", &error)
         })?;
         if let Err(error) = DB::commit(self.conn).await {
             let said = self.work.sessions.explain(&error);
@@ -363,16 +363,16 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
     /// A handler ended the transaction: what it left behind is found by the torn check.
     pub(super) fn handler_ended(&mut self, index: Option<usize>) -> BatchOutcome {
         self.torn = true;
-        let text = "a handler ended the transaction (COMMIT, ROLLBACK or the like): the runtime owns \
-                    it; use tx.savepoint() to undo a part";
+        let text = "a handler ended the transaction (COMMIT, ROLLBACK or the like), which the \
+                    runtime owns; use tx.savepoint() to undo a part";
         self.handler_failed(index, HandlerFault::Reject, text.into())
     }
 
     /// COMMIT was for something that a handler began through the driver, and nothing is committed.
     fn left_open(&self, said: &str) -> BatchOutcome {
         let text = format!(
-            "a handler left a nested begin() of the driver open, so that COMMIT was for that one: use \
-             tx.savepoint(), and end what was begun ({said})"
+            "a handler left a nested begin() of the driver open, so COMMIT applied to that one: \
+             use tx.savepoint(), and end every nested begin ({said})"
         );
         self.handler_failed(None, HandlerFault::Retry, text)
     }

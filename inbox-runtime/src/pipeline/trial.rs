@@ -130,7 +130,7 @@ impl Process {
             Ok(Some(OUTAGE)) => TrialResult::Outage,
             Ok(Some(_)) => TrialResult::Lives,
             Ok(None) => self.dies().await,
-            Err(_) => TrialResult::Dies(format!("it did not come back within {time:?}")),
+            Err(_) => TrialResult::Dies(format!("it did not finish within {time:?}")),
         }
     }
 
@@ -184,8 +184,8 @@ impl<DB: Transactions> Work<DB> {
                 TrialResult::Unknown => {}
                 TrialResult::Outage => {
                     *kept = Some(process);
-                    return Err("the database was away during the trial of an event that a process may have ended \
-                                with; it is tried again"
+                    return Err("the database was unavailable during the trial of an event that \
+                                may have killed a process; it is retried"
                         .into());
                 }
                 TrialResult::Lives => {
@@ -194,8 +194,9 @@ impl<DB: Transactions> Work<DB> {
                 }
                 TrialResult::Dies(how) => {
                     return Ok(Some(format!(
-                        "a process that ran nothing else ended with it ({how}), as one did before: the handler ends \
-                         the process for this event; correct it, then release the event"
+                        "a process that ran nothing else died on it ({how}), as an earlier one \
+                         did: the handler kills the process on this event; fix it, then release \
+                         the event"
                     )));
                 }
             }

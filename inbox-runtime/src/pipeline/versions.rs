@@ -301,7 +301,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
         if !self.versions.doubts(indices, &verdicts) || !Rule::VersionsReadInDoubt.on() {
             return Ok(verdicts);
         }
-        let text = "the version of an aggregate is not what this process has left";
+        let text = "the version of an aggregate has changed since this process wrote it";
         Err(EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Conflict(text.into()))))
     }
 
@@ -334,7 +334,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
             return Ok(moved);
         }
         // In another partition, so its key has changed: both orders are right, and the next claim knows.
-        let text = "another transaction has applied an event of the same aggregate";
+        let text = "another transaction applied an event of the same aggregate";
         Err(EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Conflict(text.into()))))
     }
 
@@ -356,11 +356,11 @@ impl<DB: Transactions> Transaction<'_, DB> {
             return Ok(());
         }
         let set = DB::set_joins(self.conn, &self.scope, &waiting).await;
-        let set = set.map_err(|error| self.statement_failed("parking events that wait", &error))?;
+        let set = set.map_err(|error| self.statement_failed("parking waiting events", &error))?;
         if set == waiting.len() as u64 {
             return Ok(());
         }
-        let text = "an event that is to wait was parked before, and its inbox row is gone";
+        let text = "a waiting event was already parked, but its inbox row is missing";
         Err(EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Conflict(text.into()))))
     }
 }

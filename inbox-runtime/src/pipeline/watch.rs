@@ -126,17 +126,17 @@ impl ProgressWatch {
 
 fn unconfirmed() -> Standstill {
     Standstill::Unconfirmed(format!(
-        "the database has neither confirmed nor refused the watermark for more than {} s: its connection may \
-         have fallen silent, or the database is overloaded",
+        "the database has neither confirmed nor refused the watermark for more than {} s: its \
+         connection may be dead, or the database is overloaded",
         UNCONFIRMED_MAX.as_secs()
     ))
 }
 
 fn upstream(stable: NextOffset) -> Standstill {
     Standstill::UpstreamTransaction(format!(
-        "everything below offset {0} was read, and Kafka holds back what follows: a producer's transaction that \
-         began at {0} has been neither committed nor aborted for more than {1} s; it passes when that \
-         transaction ends",
+        "everything below offset {0} was read, and Kafka withholds what follows: a producer's \
+         transaction that started at {0} has been neither committed nor aborted for more than {1} \
+         s; processing resumes when that transaction ends",
         stable.0,
         UPSTREAM_MAX.as_secs()
     ))
@@ -145,8 +145,9 @@ fn upstream(stable: NextOffset) -> Standstill {
 fn no_progress(snapshot: &Snapshot, ends: LogEnds) -> Standstill {
     let end = ends.stable.map_or_else(|| "unknown".to_owned(), |end| end.0.to_string());
     Standstill::NoProgress(format!(
-        "nothing was read or settled for more than {} s, and no reason is known: the watermark is {}, the next \
-         record to arrive {}, the end of the log {end}; {} events wait, {} transactions are open",
+        "nothing was read or settled for more than {} s, for an unknown reason: the watermark is \
+         {}, the next record to arrive {}, the end of the log {end}; {} events wait, {} \
+         transactions are open",
         STILL_MAX.as_secs(),
         snapshot.watermark.0,
         snapshot.position.0,

@@ -8,49 +8,49 @@ service_kit::counters! {
 
     /// Events whose handler ran and committed.
     applied,
-    /// Deliveries that were settled already.
+    /// Deliveries that were already settled.
     duplicates,
-    /// Events at or below the last version of their aggregate, which were not run.
+    /// Events at or below the last version of their aggregate, settled without running.
     stale,
     /// Events parked, followers included.
     parked,
     /// Events that the configuration ignores: of an unknown type, or unreadable.
     ignored,
-    /// Such events that were sent to the topic of dead letters.
+    /// Events of that kind sent to the dead letter topic.
     dead_lettered,
-    /// Parked events that left their queue with their effect.
+    /// Parked events released with their effect committed.
     released,
-    /// Parked events that a person gave up.
+    /// Parked events discarded by an operator.
     discarded,
-    /// Releases of a parked event that failed; it has a new time, or waits for a person.
+    /// Failed releases of a parked event; it is rescheduled, or needs manual action.
     release_failures,
     /// Transactions committed.
     batches,
     /// Transactions rolled back because a handler failed.
     rollbacks,
-    /// Handlers' failures; each is one attempt.
+    /// Failures of handlers; each is one attempt.
     failures,
-    /// Transactions that met another and run again.
+    /// Transactions that conflicted and run again.
     conflicts,
-    /// Transactions that found no database.
+    /// Transactions that found the database unavailable.
     outages,
-    /// Transactions rolled back because their lanes moved, and COMMITs of unknown outcome; each takes the partition over anew.
+    /// Transactions rolled back because their lanes moved, and COMMITs of unknown outcome; each acquires the partition again.
     resyncs,
-    /// Partitions that the group gave to this process.
+    /// Partitions assigned to this process by the group.
     assigned,
-    /// Partitions that the group took back.
+    /// Partitions revoked by the group.
     revoked,
-    /// Partitions that the group gave away because this process was silent.
+    /// Partitions lost because this process was silent.
     lost,
     /// Offset commits that Kafka acknowledged.
     commits,
     /// Offset commits that Kafka refused.
     commits_refused,
-    /// Sweeps of the inbox that came to their end.
+    /// Completed sweeps of the inbox.
     sweeps,
-    /// Sweeps of the inbox that failed.
+    /// Failed sweeps of the inbox.
     sweeps_failed,
-    /// Inbox rows removed by sweeps.
+    /// Inbox rows deleted by sweeps.
     pruned,
     /// Times that an aggregate of the sample was seen on another partition than before.
     aggregate_moves,

@@ -59,12 +59,11 @@ impl From<TracesNotice> for Signal {
 #[cfg(test)]
 fn reference() -> String {
     let mut page = String::from(
-        "# Telemetry\n\n\
-         <!-- Made from the tables in inbox-runtime/src/telemetry/; a test compares them. -->\n\n\
-         Metrics and health: [metrics.md](metrics.md).\n\n\
-         ## Signals\n\n\
-         Everything the runtime tells is a log event with the target `inbox_consumer` and the field \
-         `signal`. Its message is the sentence itself, with the error; payloads and secrets are in none.\n\n",
+        "# Telemetry\n\n<!-- Made from the tables in inbox-runtime/src/telemetry/; a test \
+         compares them. -->\n\nMetrics and health: [metrics.md](metrics.md).\n\n## \
+         Signals\n\nEverything the runtime reports is a log event with the target \
+         `inbox_consumer` and the field `signal`. Its message contains the error; it never \
+         contains payloads or secrets.\n\n",
     );
     page.push_str(&SignalEntry::reference(SIGNALS));
     page.push_str(&Counter::reference(Counts::DOCS, "Consumer::counters"));

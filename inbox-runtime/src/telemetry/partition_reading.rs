@@ -127,12 +127,12 @@ impl HeldLane {
         let Self { lane, offset, event_type, event_id, aggregate, attempt, since_ms, error } = self;
         let seconds = now.saturating_sub(*since_ms).max(0) / 1_000;
         let why = match error {
-            Some(error) => format!("the last one ended with: {error}"),
-            None => "it has not ended yet".to_owned(),
+            Some(error) => format!("the last attempt failed: {error}"),
+            None => "it has not finished yet".to_owned(),
         };
         format!(
-            "lane {lane} is held by `{event_type}` {event_id} of {aggregate} at offset {offset} for {seconds} s, \
-             attempt {attempt}; {why}"
+            "lane {lane} is held up by `{event_type}` {event_id} of {aggregate} at offset \
+             {offset} for {seconds} s, attempt {attempt}; {why}"
         )
     }
 }

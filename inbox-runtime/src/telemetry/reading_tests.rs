@@ -207,7 +207,7 @@ fn a_loop_or_a_client_that_is_silent_is_dead() {
     assert!(!readings.live());
     let said = &readings.readiness().reasons[0];
     assert_eq!(said.reason, "stuck");
-    assert!(said.sentence.contains("loop has not come round for 60s"), "{}", said.sentence);
+    assert!(said.sentence.contains("loop has been blocked for 60s"), "{}", said.sentence);
     meters.publish(Live { silence: minute, ..live(vec![]) });
     assert!(!readings.live());
     meters.publish(live(vec![]));

@@ -135,11 +135,12 @@ impl Readings {
         let reasons = if live.ended {
             whole("ended", "the consumer has ended")
         } else if live.at.is_none() {
-            whole("starting", "the consumer has not begun to run")
+            whole("starting", "the consumer has not started yet")
         } else if live.ending {
             whole(
                 "ending",
-                "the consumer is shutting down: what runs is finished, nothing new begins",
+                "the consumer is shutting down: running transactions are finished, nothing new \
+                 starts",
             )
         } else if let Some(sentence) = stuck(meters, live) {
             whole("stuck", &sentence)
@@ -149,14 +150,15 @@ impl Readings {
         } else if !live.joined {
             whole(
                 "joining",
-                "the consumer has not joined its group yet, or was expelled from it; is Kafka reachable?",
+                "the consumer has not joined its group yet, or was expelled from it; check that \
+                 Kafka is reachable",
             )
         } else if no_broker(live) {
             whole(
                 "no_broker",
                 &format!(
-                    "no broker has answered for {:.0?}: what was fetched is finished, and nothing else arrives; is Kafka \
-                     reachable?",
+                    "no broker has answered for {:.0?}: fetched events are finished, and nothing \
+                     else arrives; check that Kafka is reachable",
                     live.brokers_silence
                 ),
             )
@@ -173,9 +175,10 @@ pub(super) fn stuck(meters: &Meters, live: &Live) -> Option<String> {
     let silence = live.at?.elapsed();
     if silence > SILENCE_MAX {
         let longest = meters.calls.longest(Instant::now());
-        let why = longest
-            .unwrap_or_else(|| "the machine is starved, or a handler blocks its thread".to_owned());
-        return Some(format!("the consumer's loop has not come round for {silence:.0?}: {why}"));
+        let why = longest.unwrap_or_else(|| {
+            "the machine is overloaded, or a handler blocks its thread".to_owned()
+        });
+        return Some(format!("the consumer's loop has been blocked for {silence:.0?}: {why}"));
     }
     (live.silence > SILENCE_MAX).then(|| {
         format!("the Kafka client has not been polled for {:.0?}: its thread hangs", live.silence)
@@ -201,8 +204,8 @@ pub(crate) fn of_the_group(live: &Live) -> impl Iterator<Item = Unready> {
         missing.map(move |topic| of(topic, "topic_missing", inbox_kafka::internal::missing(topic)));
     let unassigned = live.topics_unassigned.iter().map(move |topic| {
         let sentence = format!(
-            "no member of the group was given the topic {topic}: its records wait; this member rejoins the group, \
-             within a minute"
+            "no member of the group was given topic {topic}: its records wait; this member \
+             rejoins the group, within a minute"
         );
         of(topic, "topic_unassigned", sentence)
     });

@@ -4,19 +4,19 @@ use outbox_core::TopicPartition;
 use service_kit::telemetry::Shown;
 
 service_kit::signals! {
-    /// Everything the runtime tells. Each has one level and one set of fields.
+    /// Everything the runtime reports. Each has one level and one set of fields.
     enum Signal: "inbox_consumer", Shown::shown;
 
-    info "assigned" "partitions were assigned"
-    /// Kafka gave partitions to this process.
+    info "assigned" "partitions assigned"
+    /// The group assigned partitions to this process.
     Assigned { #[doc = "How many."] partitions: usize }
 
-    error "blocked" "the process ends, and others take its partitions: {error}"
-    /// A handler has blocked its thread for 30 s longer than its time. Nobody can end it but with the process, which ends with the exit code 8.
+    error "blocked" "handler blocked, the process exits and others acquire its partitions: {error}"
+    /// A handler has blocked its thread for 30 s longer than its deadline. Only ending the process can stop it; it exits with code 8.
     Blocked { ; #[doc = "Which handler, and for which record."] error: String }
 
     warn "broker_trouble" "Kafka client fault, retrying automatically: {error}"
-    /// The Kafka client reports a fault that it retries: brokers down, authentication. Each cause is told at once, then every 30 s.
+    /// The Kafka client reports a fault that it retries: brokers down, authentication. Each cause is reported at once, then every 30 s.
     BrokerTrouble {
         #[doc = "How often it was met."] times: u64,
         #[doc = "For how long, in seconds."] seconds: u64,
@@ -24,16 +24,16 @@ service_kit::signals! {
         #[doc = "What it said."] error: String,
     }
 
-    warn "commit_failed" "Kafka refused a commit, the database knows what is settled: {error}"
-    /// Kafka refused an offset commit. Nothing is lost: the database knows what is settled. Each cause is told at once, then every 30 s.
+    warn "commit_failed" "Kafka refused an offset commit, the database keeps the progress: {error}"
+    /// Kafka refused an offset commit. Nothing is lost: the database keeps the progress. Each cause is reported at once, then every 30 s.
     CommitFailed {
         #[doc = "How often it was met."] times: u64,
         ;
         #[doc = "What it said."] error: String,
     }
 
-    warn "commit_unknown" "whether a transaction committed is not known, the partition is read again: {error}"
-    /// The connection broke during COMMIT. The partition is taken over anew, which finds out. Each cause is told at once, then every 30 s.
+    warn "commit_unknown" "outcome of a COMMIT unknown, reading the partition again: {error}"
+    /// The connection broke during COMMIT. The partition is acquired again, which determines the outcome. Each cause is reported at once, then every 30 s.
     CommitUnknown {
         #[doc = "Where."] partition: TopicPartition,
         /// Events of the transaction.
@@ -44,8 +44,8 @@ service_kit::signals! {
         error: String,
     }
 
-    debug "conflict" "a transaction met another, it runs again with fewer events: {error}"
-    /// A deadlock, a serialization failure, a lock time-out, an event that another transaction claimed at the same time, or a connection that broke under a handler while others worked. It spends no attempt.
+    debug "conflict" "transaction conflict, retrying with fewer events: {error}"
+    /// A deadlock, a serialization failure, a lock timeout, an event that another transaction claimed at the same time, or a connection that broke under a handler while others worked. It spends no attempt.
     Conflict {
         #[doc = "Where."] partition: TopicPartition,
         /// Events of the transaction.
@@ -55,8 +55,8 @@ service_kit::signals! {
         error: String,
     }
 
-    warn "conflict_again" "an event met a conflict alone, not for the first time: {error}"
-    /// One event alone has met a deadlock, a lock time-out or their like again. Something else holds what it needs; where others commit meanwhile, such conflicts count as failed attempts after a while.
+    warn "conflict_again" "a single event conflicts repeatedly: {error}"
+    /// One event alone has conflicted again (deadlock, lock timeout and the like). Something else holds a lock that it needs; if others commit meanwhile, such conflicts eventually count as failed attempts.
     ConflictAgain {
         #[doc = "Where."] partition: TopicPartition,
         /// The event's offset.
@@ -73,15 +73,16 @@ service_kit::signals! {
     }
 
     warn "doubtful" "{reason}"
-    /// Values of the configuration that do not go well together, or a setting of the database that weakens the promise; `check` tells them, too.
+    /// Configuration values that do not fit together, or a database setting that weakens the promise; `check` reports them, too.
     Doubtful { ; #[doc = "What, and what to change."] reason: String }
 
-    warn "fenced" "the lanes are not where this process left them; the partition is taken over anew"
-    /// A transaction found another epoch or another offset in its lanes and was rolled back.
+    warn "fenced" "fenced: the lanes have moved since this process wrote them; acquiring the \
+                   partition again"
+    /// A transaction found another epoch or offset in its lanes and was rolled back.
     Fenced { #[doc = "Where."] partition: TopicPartition }
 
-    warn "given_up" "open transactions are given up with their partition"
-    /// Handlers did not end within `limits.drain_deadline` after their partition was taken away or lost, or it was taken over anew meanwhile. Their connections are closed, so that the partition's next owner need not wait; their events are handled there.
+    warn "given_up" "open transactions aborted with their partition"
+    /// Handlers did not finish within `limits.drain_deadline` after their partition was revoked or lost, or it was acquired again meanwhile. Their connections are closed, so that the partition's next owner need not wait; their events are handled there.
     GivenUp {
         /// Which partition.
         partition: TopicPartition,
@@ -97,7 +98,7 @@ service_kit::signals! {
     /// A topic, or the whole group, cannot be read, and this process has no partition that reports it: `topic_missing`, `topic_unassigned` or `forbidden`. Reported at once, then every 30 s until `group_resumed`.
     GroupStalled { #[doc = "Which topic; none: the group."] topic: Option<String>, #[doc = "Why, by name."] reason: &'static str, #[doc = "For how long, in seconds."] seconds: u64 ; #[doc = "Why, and what to do."] sentence: String }
 
-    warn "handler_failed" "a handler failed: {error}"
+    warn "handler_failed" "handler failed: {error}"
     /// A handler failed, ran into its deadline or panicked. After the last attempt the event is parked. Each cause is reported at once, then every 30 s.
     HandlerFailed {
         #[doc = "Where."] partition: TopicPartition,
@@ -116,23 +117,23 @@ service_kit::signals! {
     }
 
     error "http_failed" "{error}"
-    /// The HTTP port cannot be had. The consumer works on without metrics and health, and tries again.
+    /// The HTTP port cannot be bound. The consumer continues without metrics and health, and retries.
     HttpFailed { ; #[doc = "Why, and what to do."] error: String }
 
-    info "http_listening" "metrics and health are served"
+    info "http_listening" "serving metrics and health"
     /// A port serves metrics and health (`http.listen`).
     HttpListening {
         #[doc = "Where."] address: String,
     }
 
-    info "intake_listening" "events are accepted by HTTP"
+    info "intake_listening" "accepting events by HTTP"
     /// A port accepts events (`intake.listen`).
     IntakeListening {
         #[doc = "Where."] address: String,
     }
 
-    warn "lane_held" "an event has been the first of its lane for long, and what comes behind it waits: {error}"
-    /// An event has been the first of its lane for 10 s, attempts and the waits between them included; told again after a minute. `/health/ready` and `status --lanes` name it, too.
+    warn "lane_held" "an event holds up its lane: {error}"
+    /// An event has been the first of its lane for 10 s, including attempts and waits between them; repeated after a minute. `/health/ready` and `status --lanes` show it, too.
     LaneHeld {
         #[doc = "Where."] partition: TopicPartition,
         /// The lane.
@@ -151,16 +152,16 @@ service_kit::signals! {
         error: String,
     }
 
-    info "let_go" "partitions were let go"
-    /// Partitions that were taken away are drained, committed and let go.
+    info "let_go" "partitions released"
+    /// Revoked partitions were drained, committed and released.
     LetGo { #[doc = "How many."] partitions: usize }
 
-    warn "lost" "partitions were lost without a warning"
-    /// The group gave partitions away because this process was silent. What ran there cannot commit.
+    warn "lost" "partitions lost without a revocation"
+    /// The group reassigned partitions because this process was silent. Its open transactions cannot commit.
     Lost { #[doc = "How many."] partitions: usize }
 
-    error "mismatch" "an event has the id of another one, it was parked: {error}"
-    /// An event has an id that was accepted with other content: its producer reuses ids. It was parked.
+    error "mismatch" "event parked, another event has the same id: {error}"
+    /// An event has the id of an earlier one with different content: its producer reuses ids. It was parked.
     Mismatch {
         #[doc = "Where."] partition: TopicPartition,
         #[doc = "Its offset."] offset: i64,
@@ -169,12 +170,12 @@ service_kit::signals! {
         error: String,
     }
 
-    info "moving" "the partition moves again"
-    /// A partition that was told to stand still or to wait moves again; after an outage `outage_over` says it for all.
+    info "moving" "partition resumed"
+    /// A partition that was stalled or waiting resumed; after an outage `outage_over` reports it for all.
     Moving { #[doc = "Which."] partition: TopicPartition }
 
-    warn "outage" "the database or Kafka does not answer, partitions pause and go on by themselves: {error}"
-    /// The database cannot be reached or refuses work. What meets it pauses; no attempt is spent. Each cause is told at once, then every 30 s for all partitions together; metrics and `/health/ready` have each by itself.
+    warn "outage" "database unavailable, partitions paused (resume is automatic): {error}"
+    /// The database cannot be reached or refuses requests. Affected partitions pause; no attempt is spent. Each cause is reported at once, then every 30 s for all partitions together; metrics and `/health/ready` have each separately.
     Outage {
         /// Which met it last.
         partition: TopicPartition,
@@ -188,9 +189,9 @@ service_kit::signals! {
     }
 
     info "outage_over" "an outage is over"
-    /// What was told as `outage`, `broker_trouble` or `prune_failed` is over: the last partition that paused for the database moves again, brokers answer, a sweep has come to its end. What comes back within 30 s is told as over only when it has not come for 30 s.
+    /// An outage reported as `outage`, `broker_trouble` or `prune_failed` is over: the last partition that paused for the database resumed, brokers answer, a sweep completed. What recurs within 30 s is reported as over only once it has been away for 30 s.
     OutageOver {
-        /// The signal that told it.
+        /// The signal that reported it.
         of: &'static str,
         /// How many paused for it at once.
         partitions: Option<u32>,
@@ -199,7 +200,7 @@ service_kit::signals! {
     }
 
     error "panicked" "a thread panicked: {error}"
-    /// A thread panicked: a bug, mostly of a handler, whose event is retried. Reported where the log is JSON; else Rust prints it.
+    /// A thread panicked: a bug, usually of a handler, whose event is retried. Reported where the log is JSON; otherwise Rust prints it.
     Panicked {
         #[doc = "Its name."] thread: String,
         #[doc = "File, line and column."] place: String,
@@ -210,8 +211,8 @@ service_kit::signals! {
         error: String,
     }
 
-    warn "parked" "events were parked: {error}"
-    /// Events were set aside in the database, to be released later, by a person, or behind one of them.
+    warn "parked" "events parked: {error}"
+    /// Events were parked in the database, to be released later, by an operator, or after the event that they follow.
     Parked {
         #[doc = "Where."] partition: TopicPartition,
         /// How many, followers included.
@@ -228,8 +229,8 @@ service_kit::signals! {
         error: String,
     }
 
-    warn "prune_failed" "a sweep of the inbox failed, it is tried again later: {error}"
-    /// Pruning failed; it is tried again at the next interval. Each cause is told at once, then every 30 s at most.
+    warn "prune_failed" "pruning the inbox failed, retrying later: {error}"
+    /// Pruning failed; it is retried at the next interval. Each cause is reported at once, then at most every 30 s.
     PruneFailed {
         #[doc = "How often it was met."] times: u64,
         #[doc = "For how long, in seconds."] seconds: u64,
@@ -238,19 +239,19 @@ service_kit::signals! {
         error: String,
     }
 
-    debug "pruned" "a sweep of the inbox is done"
+    debug "pruned" "inbox pruned"
     /// Rows older than the retention were removed.
     Pruned {
         /// How many rows.
         removed: u64,
     }
 
-    warn "queue_unprepared" "queued statements take a round trip each: {error}"
-    /// Sessions could not be prepared for statements that handlers queue. They are sent one by one until the consumer is started anew: let the role make temporary functions (TEMPORARY).
+    warn "queue_unprepared" "each queued statement takes its own round trip: {error}"
+    /// Sessions could not be prepared for statements that handlers queue. The statements are sent one by one until the consumer is restarted: grant the role TEMPORARY, which lets it create temporary functions.
     QueueUnprepared { ; #[doc = "What the database says."] error: String }
 
-    warn "release_failed" "a parked event failed again: {error}"
-    /// A parked event was released, and failed again; it stays parked.
+    warn "release_failed" "a released event failed again: {error}"
+    /// A parked event was released and failed again; it stays parked.
     ReleaseFailed {
         #[doc = "Where."] partition: TopicPartition,
         /// The event's offset.
@@ -266,30 +267,30 @@ service_kit::signals! {
         error: String,
     }
 
-    info "released" "parked events left their queue"
-    /// Parked events were handled in their order, or given up by a person.
+    info "released" "parked events released or discarded"
+    /// Parked events were handled in order, or discarded.
     Released {
         #[doc = "Where."] partition: TopicPartition,
         /// How many were handled.
         events: u64,
-        /// How many were given up.
+        /// How many were discarded.
         discarded: u64,
     }
 
-    info "revoked" "partitions are taken away; what runs there is finished first"
-    /// The group takes partitions away; they drain up to `limits.drain_deadline`.
+    info "revoked" "partitions revoked, draining"
+    /// The group revokes partitions; they drain up to `limits.drain_deadline`.
     Revoked { #[doc = "How many."] partitions: usize }
 
-    info "shutdown_begun" "shutting down: open transactions are finished first"
-    /// The process was asked to end.
+    info "shutdown_begun" "shutting down, finishing open transactions"
+    /// The process was asked to shut down.
     ShutdownBegun
 
-    debug "stale" "events are at or below the last version of their aggregate, they are not run"
-    /// A route that looks at versions settled events without their handler: they are at or below the last version of their aggregate that was applied. One line for each transaction; `inbox_events_stale_total` counts.
+    debug "stale" "stale events skipped: their aggregate already has this or a later version"
+    /// A route with versions settled events without their handler: they are at or below the last applied version of their aggregate. One line per transaction; `inbox_events_stale_total` counts.
     Stale { #[doc = "Where."] partition: TopicPartition, #[doc = "How many."] events: u64, #[doc = "The offset of the first of them."] offset: i64, #[doc = "Its version."] version: Option<i64>, #[doc = "The last one that was applied before."] last: i64 }
 
-    error "standstill" "the partition stands still until a person acts: {sentence}"
-    /// A partition does not move until a person acts; the operations page has a section for each reason.
+    error "standstill" "partition stalled, manual action required: {sentence}"
+    /// A partition is stalled until an operator acts; the operations page has a section for each reason.
     Standstill {
         /// Which.
         partition: TopicPartition,
@@ -316,8 +317,8 @@ service_kit::signals! {
         #[doc = "Its name and version."] program: String,
     }
 
-    warn "strayed" "an aggregate was seen on two partitions: order is not kept across them"
-    /// An aggregate of the sample was seen on another partition than before: partitions were added, or producers use different partitioners. Its order is not kept across the two. Told once a minute at most; `inbox_aggregates_strayed_total` counts.
+    warn "strayed" "an aggregate moved to another partition, its order is not kept"
+    /// An aggregate of the sample was seen on another partition than before: partitions were added, or producers use different partitioners. Its order is not kept across the two. Reported at most once a minute; `inbox_aggregates_strayed_total` counts.
     AggregateMoved {
         /// Where it is now.
         partition: TopicPartition,
@@ -327,24 +328,24 @@ service_kit::signals! {
         before: i64,
     }
 
-    error "stuck" "the consumer does not move: {error}"
-    /// The consumer's loop has not come round, or its Kafka client was not polled, for 20 s; told by a thread of its own. A handler that blocks its thread is named.
+    error "stuck" "consumer is stuck: {error}"
+    /// The consumer's loop has been blocked, or its Kafka client was not polled, for 20 s; reported by a separate thread. A handler that blocks its thread is named.
     Stuck {
         ;
         /// Why, as far as it is known.
         error: String,
     }
 
-    info "taken_over" "partitions were taken over"
-    /// The database knows this process as the owner of partitions, and where it reads on. Those of one assignment are told together, a second later at most.
+    info "taken_over" "partitions acquired"
+    /// The database recorded this process as the owner of partitions, and where it continues reading. Those of one assignment are reported together, within a second.
     TakenOver {
         #[doc = "How many."] partitions: usize,
         /// The offset below which everything is settled, of the first 20 of them: `orders/0 at 41, orders/1 at 7`.
         watermarks: String,
     }
 
-    error "torn" "a handler ended the transaction of an event, it was parked: {error}"
-    /// A handler committed or rolled back the runtime's transaction. Whether the effect is there is for a person to find out, who then releases or discards the event.
+    error "torn" "event parked, a handler ended its transaction: {error}"
+    /// A handler committed or rolled back the runtime's transaction. An operator must check whether the effect is committed, then release or discard the event.
     Torn {
         #[doc = "Where."] partition: TopicPartition,
         #[doc = "Its offset."] offset: i64,
@@ -353,16 +354,16 @@ service_kit::signals! {
         error: String,
     }
 
-    info "traces_exported" "spans are exported again"
-    /// What was told as `traces_lost` is over: the receiver of `traces.endpoint` takes spans again.
+    info "traces_exported" "span export recovered"
+    /// `traces_lost` is over: the receiver of `traces.endpoint` accepts spans again.
     TracesExported {
         /// How many were lost meanwhile.
         spans: u64,
         #[doc = "For how long, in seconds."] seconds: u64,
     }
 
-    warn "traces_lost" "spans are not exported, the work goes on without them: {error}"
-    /// The receiver of `traces.endpoint` does not take spans, or not fast enough: they are lost, and nothing else is. Told once, until `traces_exported`.
+    warn "traces_lost" "spans are not exported, processing continues without them: {error}"
+    /// The receiver of `traces.endpoint` does not accept spans, or not fast enough: they are lost, and nothing else is. Reported once, until `traces_exported`.
     TracesLost {
         /// How many, so far.
         spans: u64,
@@ -371,8 +372,8 @@ service_kit::signals! {
         error: String,
     }
 
-    info "waiting" "the partition waits and goes on by itself: {sentence}"
-    /// A partition does not move, but will by itself, for another reason than that it is being taken over: another process still has it, say. What waits for the database is told as `outage`.
+    info "waiting" "partition paused, it resumes automatically: {sentence}"
+    /// A partition is paused and resumes automatically, for another reason than being acquired, such as another process that still owns it. Outages of the database are reported as `outage`.
     Waiting {
         /// Which.
         partition: TopicPartition,
@@ -383,7 +384,7 @@ service_kit::signals! {
         sentence: String,
     }
 
-    warn "watermark_fenced" "a watermark was refused; the partition is taken over anew"
-    /// Writing a watermark found another owner or other lanes.
+    warn "watermark_fenced" "watermark refused, acquiring the partition again"
+    /// Writing a watermark found a different owner or different lanes.
     WatermarkFenced { #[doc = "Which."] partition: TopicPartition }
 }

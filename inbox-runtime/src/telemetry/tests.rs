@@ -2,7 +2,7 @@
 
 use inbox_engine::internal::{BatchOutcome, Tally, TransactionFault};
 use outbox_core::TopicPartition;
-use service_kit::testing::{capture_log, document};
+use service_kit::testing::{assert_snapshot, capture_log, document, messages};
 
 use super::*;
 use crate::pipeline::release::Report;
@@ -171,6 +171,13 @@ fn every_signal_is_told_as_the_table_says() {
         assert_eq!(sorted(told), sorted(wanted), "{}", entry.name);
         assert!(fields.contains(&("signal".into(), entry.name.into())), "{fields:?}");
     }
+}
+
+#[test]
+fn every_message_of_a_signal_is_its_snapshot() {
+    let lines = capture_log(|| every().iter().for_each(Signal::emit));
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/telemetry/snapshots/signals.txt");
+    assert_snapshot(path, &messages(&lines));
 }
 
 #[test]

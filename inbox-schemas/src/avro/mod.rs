@@ -41,7 +41,7 @@ impl AvroSchema {
         let texts = fetched.references.iter().map(|(_, text)| text);
         let parsed = apache_avro::Schema::parse_str_with_list(&fetched.text, texts);
         let (schema, others) =
-            parsed.map_err(|error| format!("it is no schema of Avro: {error}"))?;
+            parsed.map_err(|error| format!("it is not an Avro schema: {error}"))?;
         let nodes = Nodes::of(&schema, &others)?;
         Ok(Self { schema, others, nodes })
     }

@@ -83,7 +83,7 @@ impl Builder {
         if let Schema::Ref { name } = schema {
             let name = name.fully_qualified_name(namespace);
             let known = self.names.get(&*name).copied();
-            return known.ok_or_else(|| format!("it refers to {name}, which is nowhere"));
+            return known.ok_or_else(|| format!("it refers to {name}, which is not defined"));
         }
         // First, so that what is inside can refer to it.
         let at = self.nodes.len();

@@ -19,7 +19,7 @@ const DEPTH_MAX: usize = 100;
 /// What is wrong with a payload. It shows none of it.
 pub(super) type Fault = &'static str;
 
-const CUT_OFF: Fault = "it is cut off";
+const CUT_OFF: Fault = "it is truncated";
 
 /// What values take in the trees that resolve a payload to another schema: of `apache-avro`, twice, and of JSON.
 const VALUE: usize = 256;
@@ -31,7 +31,7 @@ pub(super) fn json(nodes: &Nodes, body: &[u8]) -> Result<(Vec<u8>, usize), Fault
     let mut reader = Reader { nodes, rest: body, json, bytes_max, tree: 0 };
     reader.value(nodes.root(), 0)?;
     if !reader.rest.is_empty() {
-        return Err("bytes are left behind its end");
+        return Err("it has trailing bytes");
     }
     Ok((reader.json, reader.tree))
 }
@@ -60,7 +60,7 @@ impl<'a> Reader<'a> {
             // A union is its branch.
             Node::Union(branches) => {
                 let branch = usize::try_from(self.long()?).ok().and_then(|n| branches.get(n));
-                let branch = branch.ok_or("a union has a branch that its schema has not")?;
+                let branch = branch.ok_or("a union has a branch that its schema lacks")?;
                 self.value(*branch, depth + 1)
             }
             node => {
@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
             Node::Fixed(size) => text::base64(self.bytes(*size)?),
             Node::Enum(symbols) => {
                 let symbol = usize::try_from(self.int()?).ok().and_then(|n| symbols.get(n));
-                (&**symbol.ok_or("an enum has a symbol that its schema has not")?).into()
+                (&**symbol.ok_or("an enum has a symbol that its schema lacks")?).into()
             }
             Node::Decimal { fixed, scale } => {
                 let unscaled = match fixed {
@@ -170,7 +170,8 @@ impl<'a> Reader<'a> {
     }
 
     fn write(&mut self, value: &(impl Serialize + ?Sized)) -> Result<(), Fault> {
-        serde_json::to_writer(&mut self.json, value).map_err(|_| "it has no form in JSON")?;
+        serde_json::to_writer(&mut self.json, value)
+            .map_err(|_| "it cannot be represented in JSON")?;
         self.bounded()
     }
 
@@ -194,7 +195,7 @@ impl<'a> Reader<'a> {
     }
 
     fn long(&mut self) -> Result<i64, Fault> {
-        number(&mut self.rest).ok_or("a number is cut off, or too long")
+        number(&mut self.rest).ok_or("a number is truncated, or too long")
     }
 
     fn int(&mut self) -> Result<i32, Fault> {
@@ -208,7 +209,7 @@ impl<'a> Reader<'a> {
     }
 
     fn text(&mut self) -> Result<&'a str, Fault> {
-        std::str::from_utf8(self.sized()?).map_err(|_| "a text is not UTF-8")
+        std::str::from_utf8(self.sized()?).map_err(|_| "a string is not UTF-8")
     }
 
     fn bytes(&mut self, length: usize) -> Result<&'a [u8], Fault> {

@@ -45,7 +45,7 @@ fn at(nodes: &Nodes, place: At, value: Avro) -> Result<Value, &'static str> {
     Ok(match (nodes.get(place), value) {
         (Node::Union(branches), Avro::Union(branch, value)) => {
             let branch = usize::try_from(branch).ok().and_then(|branch| branches.get(branch));
-            at(nodes, *branch.ok_or("a union has a branch that its schema has not")?, *value)?
+            at(nodes, *branch.ok_or("a union has a branch that its schema lacks")?, *value)?
         }
         (_, Avro::Null) => Value::Null,
         (_, Avro::Boolean(value)) => value.into(),

@@ -109,11 +109,7 @@ fn each_type_is_written_in_json_as_the_documents_say() {
             assert!(value_of(&schema, &body[..end]).is_err(), "{text}, {end} bytes");
         }
         let longer = [&body[..], &[0]].concat();
-        assert_eq!(
-            value_of(&schema, &longer),
-            Err("bytes are left behind its end".into()),
-            "{text}"
-        );
+        assert_eq!(value_of(&schema, &longer), Err("it has trailing bytes".into()), "{text}");
     }
 }
 
@@ -161,20 +157,20 @@ fn what_is_no_avro_of_its_schema_is_refused() {
     let table: [(&str, &[u8], &str); 17] = [
         (r#""boolean""#, &[2], "neither 0 nor 1"),
         (r#""int""#, &[0xfe, 0xff, 0xff, 0xff, 0x7f], "more than 32 bits"),
-        (r#""long""#, &[0xff; 11], "a number is cut off, or too long"),
-        (r#""string""#, b"\x0cs3cre", "it is cut off"),
+        (r#""long""#, &[0xff; 11], "a number is truncated, or too long"),
+        (r#""string""#, b"\x0cs3cre", "it is truncated"),
         (r#""string""#, &[1], "a length is negative"),
-        (r#""string""#, &[0xfe, 255, 255, 255, 255, 255, 255, 255, 255, 1], "it is cut off"),
+        (r#""string""#, &[0xfe, 255, 255, 255, 255, 255, 255, 255, 255, 1], "it is truncated"),
         (r#""string""#, &[2, 0xff], "not UTF-8"),
-        (r#""bytes""#, &[0x80, 0x80, 0x80, 0x80, 0x10, 1], "it is cut off"),
-        (r#"["null", "int"]"#, &[4], "a branch that its schema has not"),
-        (r#"["null", "int"]"#, &[1], "a branch that its schema has not"),
+        (r#""bytes""#, &[0x80, 0x80, 0x80, 0x80, 0x10, 1], "it is truncated"),
+        (r#"["null", "int"]"#, &[4], "a branch that its schema lacks"),
+        (r#"["null", "int"]"#, &[1], "a branch that its schema lacks"),
         (r#"{"type": "enum", "name": "e", "symbols": ["A"]}"#, &[2], "a symbol that its schema"),
         (r#"{"type": "array", "items": "null"}"#, &[0xfe, 255, 255, 15, 0], "than 64 times"),
-        (r#"{"type": "array", "items": "int"}"#, &[2, 2], "a number is cut off"),
+        (r#"{"type": "array", "items": "int"}"#, &[2, 2], "a number is truncated"),
         (r#"{"type": "int", "logicalType": "date"}"#, &[0xfe, 255, 255, 255, 15], "years 0000"),
         (r#"{"type": "int", "logicalType": "time-millis"}"#, &[1], "outside of a day"),
-        (r#"{"type": "string", "logicalType": "uuid"}"#, b"\x0cs3cret", "a uuid is none"),
+        (r#"{"type": "string", "logicalType": "uuid"}"#, b"\x0cs3cret", "a uuid is malformed"),
         (
             r#"{"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}"#,
             &[[0xc6, 6].as_slice(), &[1; 419]].concat(),
@@ -257,7 +253,7 @@ fn what_is_no_schema_is_refused_by_name() {
         ["", "{", r#"{"type": "record", "name": "R", "fields": [{"name": "x", "type": "Y"}]}"#]
     {
         let error = with(text, &[]).unwrap_err();
-        assert!(error.starts_with("it is no schema of Avro: "), "{error}");
+        assert!(error.starts_with("it is not an Avro schema: "), "{error}");
     }
     let fetched = Fetched { format: Format::Json, text: "{}".into(), references: Vec::new() };
     assert_eq!(Schema::read(&fetched).unwrap().decode(&Payload::new(b"[1]"), None), Ok(json!([1])));

@@ -71,11 +71,11 @@ pub(super) fn decimal_of(unscaled: &BigInt, scale: usize) -> Result<Value, Fault
 pub(super) fn uuid_of_text(text: &str) -> Result<Value, Fault> {
     let digits = text.bytes().filter(u8::is_ascii_hexdigit).count();
     let plain = text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-    if digits == 32 && plain { Ok(text.into()) } else { Err("a uuid is none") }
+    if digits == 32 && plain { Ok(text.into()) } else { Err("a uuid is malformed") }
 }
 
 pub(super) fn uuid(bytes: &[u8]) -> Result<Value, Fault> {
-    let bytes: [u8; 16] = bytes.try_into().map_err(|_| "a uuid has not 16 bytes")?;
+    let bytes: [u8; 16] = bytes.try_into().map_err(|_| "a uuid does not have 16 bytes")?;
     let hex = format!("{:032x}", u128::from_be_bytes(bytes));
     let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
     Ok(parts.join("-").into())

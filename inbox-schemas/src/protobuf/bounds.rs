@@ -18,7 +18,7 @@ const DEPTH_MAX: usize = 100;
 /// So many `Any` may be inside each other: each is a copy of all that is in it.
 const ANY_MAX: usize = 4;
 
-pub(super) const NO_FORM: &str = "a message of it has no form in JSON";
+pub(super) const NO_FORM: &str = "a message of it cannot be represented in JSON";
 
 /// What is wrong with a payload. It shows none of it.
 fn unfit(what: &'static str) -> CodecError {
@@ -66,7 +66,7 @@ impl<'m> Bounds<'m> {
         descriptor: &MessageDescriptor,
     ) -> Result<(), CodecError> {
         if self.any == ANY_MAX {
-            return Err(unfit("more than 4 Any are inside each other"));
+            return Err(unfit("more than 4 Any are nested"));
         }
         let no_form = || unfit(NO_FORM);
         let any: Any = message.transcode_to().map_err(|_| no_form())?;

@@ -32,7 +32,7 @@ impl ProtobufSchema {
     }
 
     fn parsed(fetched: &Fetched) -> Result<Self, String> {
-        let said = |error: protox::Error| format!("it is no schema of Protobuf: {error}");
+        let said = |error: protox::Error| format!("it is not a Protobuf schema: {error}");
         let mut files = ChainFileResolver::new();
         files.add(Files(fetched.clone()));
         files.add(GoogleFileResolver::new());
@@ -42,7 +42,7 @@ impl ProtobufSchema {
         compiler.open_file(ROOT).map_err(said)?;
         let pool: DescriptorPool = compiler.descriptor_pool();
         let file =
-            pool.get_file_by_name(ROOT).ok_or("it is no schema of Protobuf: it has no file")?;
+            pool.get_file_by_name(ROOT).ok_or("it is not a Protobuf schema: it has no file")?;
         Ok(Self { file })
     }
 
@@ -61,7 +61,7 @@ impl ProtobufSchema {
         memory.reserve(bytes.max(text_bytes_max(body)))?;
         // What it says may quote the payload.
         let message = DynamicMessage::decode(message, body).map_err(|_| {
-            unfit("it is cut off, nested too deep, or of other types than its schema's")
+            unfit("it is truncated, nested too deep, or does not match the types of its schema")
         })?;
         Bounds::of(body, memory, bytes).message(&message)?;
         let options = SerializeOptions::new()

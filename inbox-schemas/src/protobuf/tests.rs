@@ -128,12 +128,12 @@ fn what_is_no_protobuf_of_its_schema_is_refused() {
         [vec![0], inner].concat()
     };
     let table: [(&[u8], &str); 8] = [
-        (&[], "the indexes of its message are cut off"),
-        (b"\0\x12\x07s3cret", "cut off"),
-        (b"\0\x0a\x06s3cret", "of other types"),
-        (b"\0\x12\x02\xff\xff", "of other types"),
-        (&[0, 0x08], "cut off"),
-        (&[0, 0x12, 0xff, 0xff, 0xff, 0xff, 0x0f], "cut off"),
+        (&[], "the indexes of its message are truncated"),
+        (b"\0\x12\x07s3cret", "truncated"),
+        (b"\0\x0a\x06s3cret", "does not match the types"),
+        (b"\0\x12\x02\xff\xff", "does not match the types"),
+        (&[0, 0x08], "truncated"),
+        (&[0, 0x12, 0xff, 0xff, 0xff, 0xff, 0x0f], "truncated"),
         (&[0, 0x2a, 10, 0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f], ""),
         (&deep, "nested too deep"),
     ];
@@ -165,7 +165,7 @@ fn any_inside_of_any_has_an_end() {
     assert!(value(in_anys(4)).is_ok());
     for count in [5, 3000] {
         let error = value(in_anys(count)).unwrap_err();
-        assert!(error.contains("more than 4 Any are inside each other"), "{error}");
+        assert!(error.contains("more than 4 Any are nested"), "{error}");
     }
     assert!(value(in_boxes(40, in_any(&in_boxes(40, Vec::new())))).is_ok());
     let error = value(in_boxes(60, in_any(&in_boxes(60, Vec::new())))).unwrap_err();
@@ -206,7 +206,7 @@ fn what_is_no_schema_is_refused_by_name() {
         [("message {", &[][..]), (ORDER, &[]), (ORDER, &[("money.proto", "message {")])]
     {
         let error = with(text, references).unwrap_err();
-        assert!(error.starts_with("it is no schema of Protobuf: "), "{error}");
+        assert!(error.starts_with("it is not a Protobuf schema: "), "{error}");
     }
 }
 

@@ -46,7 +46,8 @@ impl Bounded {
             _ => return Ok(None),
         };
         let mut value = HeaderValue::try_from(text).map_err(|_| {
-            "what is in the file with its credentials cannot be in a header".to_owned()
+            "the file with its credentials contains characters that a header does not allow"
+                .to_owned()
         })?;
         value.set_sensitive(true);
         Ok(Some(value))

@@ -128,7 +128,8 @@ impl Schemas {
             Ok(fetched) => Schema::read(&fetched).map(Arc::new).map_err(|why| {
                 let why = limited(&why);
                 CodecError::Other(format!(
-                    "the schema {id} of the payload cannot be used: {why}; correct it, then release the event"
+                    "the schema {id} of the payload cannot be used: {why}; fix it, then release \
+                     the event"
                 ))
             }),
             Err(error) if error.is_outage() => return Err(error),

@@ -60,7 +60,7 @@ impl Client {
             .with_middleware(Bounded::new(settings))
             .build_with(builder)
             .map_err(|error| {
-                SettingsError(format!("the client of the schema registry: {error}"))
+                SettingsError(format!("cannot build the client of the schema registry: {error}"))
             })?;
         let schema_bytes_max = settings.schema_bytes_max;
         Ok(Self { settings: settings_of_converter, address, schema_bytes_max })
@@ -91,7 +91,7 @@ impl Client {
             other => {
                 let other = limited(&format!("{other:?}"));
                 return Err(CodecError::Other(format!(
-                    "the {whose} is of the type {other}, which no consumer reads"
+                    "the {whose} is of the type {other}, which is not supported"
                 )));
             }
         };
@@ -135,8 +135,8 @@ impl Client {
     fn fault(&self, whose: &str, error: &SRCError) -> CodecError {
         match code(error) {
             Some(code) if UNKNOWN.contains(&code) => CodecError::Other(format!(
-                "the schema registry {} does not know the {whose} ({code}): register it, or name the registry of its \
-                 producer, then release the event",
+                "the schema registry {} does not have the {whose} ({code}): register it, or set \
+                 the registry of its producer, then release the event",
                 self.address
             )),
             Some(TOO_LONG) => too_long(whose),
@@ -146,7 +146,7 @@ impl Client {
 
     fn away(&self, error: &SRCError) -> CodecError {
         CodecError::Unavailable(format!(
-            "the schema registry {} does not answer as one: {}",
+            "the schema registry {} does not answer like one: {}",
             self.address,
             said(error)
         ))
@@ -162,8 +162,8 @@ struct References {
 
 fn too_long(whose: &str) -> CodecError {
     CodecError::Other(format!(
-        "the {whose} is longer, with all that it refers to, than `schemas.schema_bytes_max`; raise it, then release the \
-         event"
+        "the {whose}, with all that it refers to, is larger than `schemas.schema_bytes_max`; \
+         raise it, then release the event"
     ))
 }
 
@@ -211,13 +211,13 @@ fn tls(settings: &RegistrySettings) -> Result<ClientConfig, SettingsError> {
             roots.add(certificate).map_err(|error| wrong(&error))?;
         }
         if roots.is_empty() {
-            return Err(wrong(&"there is no certificate in it"));
+            return Err(wrong(&"it contains no certificate"));
         }
     } else if settings.url.starts_with("https:") {
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     }
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| SettingsError(format!("TLS cannot be set up: {error}")))?;
+        .map_err(|error| SettingsError(format!("cannot set up TLS: {error}")))?;
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }

@@ -58,7 +58,7 @@ impl RegistrySettings {
         let wrong = |text: &str| Err(SettingsError(text.to_owned()));
         let Ok(url) = reqwest::Url::parse(&self.url) else {
             return wrong(
-                "the address of the schema registry is none; write it as http://HOST:PORT",
+                "the address of the schema registry is invalid; write it as http://HOST:PORT",
             );
         };
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
@@ -68,18 +68,19 @@ impl RegistrySettings {
         }
         if !url.username().is_empty() || url.password().is_some() {
             return wrong(
-                "the address of the schema registry holds credentials, which would be logged with it; give the user and a \
-                 file with the password",
+                "the address of the schema registry contains credentials, which would be logged \
+                 with it; set the user and a file with the password",
             );
         }
         if self.password_file.is_some() && self.token_file.is_some() {
             return wrong(
-                "the schema registry has a password and a token; give one of the two files",
+                "the schema registry has a password and a token; set one of the two files",
             );
         }
         if self.password_file.is_some() != self.user.is_some() {
             return wrong(
-                "basic authentication at the schema registry takes a user and a file with the password",
+                "basic authentication at the schema registry needs a user and a file with the \
+                 password",
             );
         }
         Ok(())

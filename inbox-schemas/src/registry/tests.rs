@@ -159,18 +159,18 @@ async fn an_id_that_is_not_known_is_the_payloads_and_all_else_is_an_outage() {
     });
     let long = json!({"schemaType": "JSON", "schema": " ".repeat(9 << 20)});
     let table: [(u16, String, bool, &str); 12] = [
-        (404, unknown.into(), false, "does not know the schema 1 of the payload (40403)"),
+        (404, unknown.into(), false, "does not have the schema 1 of the payload (40403)"),
         (200, r#"{"schema": "{"}"#.into(), false, "the schema 1 of the payload cannot be used"),
-        (200, refers.to_string(), false, r#"does not know the schema "X" that the schema 1"#),
-        (200, r#"{"schemaType": "XML", "schema": ""}"#.into(), false, "which no consumer reads"),
-        (200, long.to_string(), false, "is longer, with all that it refers to"),
+        (200, refers.to_string(), false, r#"does not have the schema "X" that the schema 1"#),
+        (200, r#"{"schemaType": "XML", "schema": ""}"#.into(), false, "which is not supported"),
+        (200, long.to_string(), false, ", with all that it refers to, is larger than"),
         (404, "<html>".into(), true, "404"),
         (401, r#"{"error_code": 401, "message": "Unauthorized"}"#.into(), true, "401"),
         (403, r#"{"error_code": 40301, "message": "no"}"#.into(), true, "403"),
         (429, String::new(), true, "429"),
         (500, r#"{"error_code": 50001, "message": "store"}"#.into(), true, "500"),
         (503, String::new(), true, "503"),
-        (200, "not JSON".into(), true, "does not answer as one"),
+        (200, "not JSON".into(), true, "does not answer like one"),
     ];
     for (status, body, outage, word) in table {
         let (served, settings) = Served::start().await;
@@ -219,7 +219,7 @@ async fn a_batch_may_name_more_ids_than_are_kept() {
         match Decode::<Value>::decode(&registry, &Payload::new(bytes)) {
             Ok(value) => assert!(value == json!(7) && place < 4),
             Err(error) => {
-                assert!(!error.is_outage() && error.to_string().contains("does not know"));
+                assert!(!error.is_outage() && error.to_string().contains("does not have"));
                 assert!(place >= 4, "{error}");
             }
         }
@@ -262,10 +262,10 @@ fn settings_that_cannot_be_meant_are_refused_with_what_to_write() {
     };
     for (settings, word) in [
         (RegistrySettings::new("registry:8081"), "neither with http://"),
-        (RegistrySettings::new(""), "is none"),
-        (RegistrySettings::new("http://anna:s3cret@registry"), "holds credentials"),
-        (with(|it| it.user = Some("anna".into())), "takes a user and a file"),
-        (with(|it| it.password_file = Some("f".into())), "takes a user and a file"),
+        (RegistrySettings::new(""), "is invalid"),
+        (RegistrySettings::new("http://anna:s3cret@registry"), "contains credentials"),
+        (with(|it| it.user = Some("anna".into())), "needs a user and a file"),
+        (with(|it| it.password_file = Some("f".into())), "needs a user and a file"),
         (
             with(|it| {
                 (it.user, it.password_file) = (Some("anna".into()), Some("f".into()));

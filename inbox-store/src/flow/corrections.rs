@@ -169,7 +169,7 @@ async fn begin_partition<DB: CorrectionSql>(
     let rules = (*lane_count, lane_rule.as_str(), *id_scope);
     let added = ownership::insert::<DB>(conn, consumer_ref, place, rules, *at).await?;
     let Some(partition_ref) = added else { return Ok(Corrected::Changed) };
-    let (who, why) = (who.clone(), format!("begins at {}: {why}", at.0));
+    let (who, why) = (who.clone(), format!("starts at {}: {why}", at.0));
     let written = Correction { partition_ref, who, why, force: false };
     write::<DB>(conn, &written, ("skip", &written.why), Some(at.0)).await?;
     Ok(Corrected::Done)
@@ -194,7 +194,7 @@ async fn retire<DB: CorrectionSql>(
     raise::<DB>(conn, correction, &standing, (epoch, NextOffset(standing.watermark))).await?;
     // An owner's transaction, waited for just now, may have parked something; where one writes at a time, none was.
     if DB::WRITERS_MAX > 1 && !discard_parked && parked::<DB>(conn, correction).await? > 0 {
-        return Err(unexpected("events were parked there at this very moment; try again"));
+        return Err(unexpected("events were parked there concurrently; try again"));
     }
     let values = values![correction.partition_ref, epoch.0];
     DB::execute(conn, DB::corrections().retire, values).await?;

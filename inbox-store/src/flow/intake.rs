@@ -115,7 +115,8 @@ fn partition(row: &impl Columns) -> Result<IntakePartition, sqlx::Error> {
         consumer_ref: row.read("consumer_ref")?,
         partition_ref: row.read("partition_ref")?,
         epoch: Epoch(row.read("epoch")?),
-        lane_count: lanes.ok_or_else(|| unexpected("a partition has a strange number of lanes"))?,
+        lane_count: lanes
+            .ok_or_else(|| unexpected("a partition has an unexpected number of lanes"))?,
         incarnation: row.read("owner_incarnation")?,
     })
 }

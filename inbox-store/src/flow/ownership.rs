@@ -305,7 +305,7 @@ async fn add<DB: OwnershipSql>(
         Found::Row(row) => Ok(Ok(row)),
         Found::StandsStill(_, reason) => Ok(Err(reason)),
         Found::Nothing(_) => Err(unexpected(format!(
-            "the row of {topic}/{} in inbox_partitions was removed while it was taken over",
+            "the row of {topic}/{} in inbox_partitions was deleted while it was acquired",
             request.partition.partition
         ))),
     }

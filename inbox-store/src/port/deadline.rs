@@ -77,8 +77,8 @@ async fn until<T>(
 
 /// What is said of a connection that fell silent.
 pub fn silent() -> sqlx::Error {
-    let text = "the connection has fallen silent: the server has not answered for longer than its own \
-                limit allows; it is closed and opened anew";
+    let text = "the connection is dead: the server has not answered for longer than its own limit \
+                allows; reconnecting";
     sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, text))
 }
 
@@ -111,6 +111,6 @@ mod tests {
     #[tokio::test]
     async fn an_answer_that_does_not_come_is_an_error() {
         let error = until(Duration::from_millis(1), pending::<Result<(), _>>()).await.unwrap_err();
-        assert!(error.to_string().contains("fallen silent"), "{error}");
+        assert!(error.to_string().contains("the connection is dead"), "{error}");
     }
 }

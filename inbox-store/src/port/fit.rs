@@ -24,16 +24,16 @@ impl Fit {
         match version - newest {
             0 => Self::Own,
             1 => Self::Newer(format!(
-                "the {tables} tables have version {version}, this build knows {newest}: right while a new \
-                 version is deployed; deploy it here, too"
+                "the {tables} tables have version {version}, this build supports {newest}: \
+                 expected while a new version is deployed; deploy it here, too"
             )),
             ..0 => Self::Unfit(format!(
                 "the {tables} tables have version {version}, this build needs {newest}; run the `migrate` \
                  command"
             )),
             _ => Self::Unfit(format!(
-                "the {tables} tables have version {version}, this build knows only {newest}; deploy the \
-                 newer build that migrated them"
+                "the {tables} tables have version {version}, this build supports up to {newest}; \
+                 deploy the newer build that migrated them"
             )),
         }
     }

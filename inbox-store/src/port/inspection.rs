@@ -84,9 +84,9 @@ impl OldSnapshot {
             _ => return None,
         };
         Some(format!(
-            "{holder} has had a snapshot open {since}for {transactions} transactions: rows that were updated or \
-             deleted since then cannot be removed, and tables grow; end it, unless it is a backup or a report that \
-             ends soon"
+            "{holder} has had a snapshot open {since}for {transactions} transactions: rows \
+             updated or deleted since then cannot be removed, and tables grow; end it, unless it \
+             is a short backup or report"
         ))
     }
 }

@@ -195,8 +195,8 @@ impl ParkedLoad {
             ("bytes of parked events", "limits.parked_bytes_max", limit.bytes)
         };
         format!(
-            "the partition would have more than {most} {what}, the most that `{key}` allows; mend what \
-             makes handlers fail, then release or discard what is parked, or raise the limit"
+            "the partition would have more than {most} {what}, the limit `{key}`; fix what makes \
+             handlers fail, then release or discard parked events, or raise the limit"
         )
     }
 }

@@ -118,9 +118,9 @@ async fn behind(
     let most = most.filter(|most| *most >= next);
     Ok(most.map(|most| {
         inspect::fatal(format!(
-            "the sequence of {table}.{column} is behind its table ({next} comes next, {most} is taken), as \
-             after a logical copy of the database, which carries no sequences: run, as the tables' owner, \
-             SELECT setval('{table}_{column}_seq', {most})"
+            "the sequence of {table}.{column} is behind its table (next is {next}, {most} is \
+             used), as after a logical copy of the database, which does not include sequences: \
+             run, as the tables' owner, SELECT setval('{table}_{column}_seq', {most})"
         ))
     }))
 }
@@ -164,8 +164,8 @@ fn connections(server: &Server, needs: &Needs) -> Vec<Finding> {
     for (limit, whose, raise) in limits {
         if let Some(limit) = limit.filter(|limit| *limit < wanted) {
             found.push(inspect::fatal(format!(
-                "the consumer wants up to {wanted} connections (`database.connections` and {} more), \
-                 {whose} allows {limit}; lower `database.connections`, or {raise}",
+                "the consumer needs up to {wanted} connections (`database.connections` and {} \
+                 more), but {whose} is {limit}; lower `database.connections`, or {raise}",
                 needs.connections_beside
             )));
         }
@@ -173,8 +173,8 @@ fn connections(server: &Server, needs: &Needs) -> Vec<Finding> {
     let free = (most - server.connections).max(0);
     if found.is_empty() && free < wanted {
         found.push(inspect::doubtful(format!(
-            "the consumer wants up to {wanted} connections, and {free} of the server's {most} are free \
-             now (a consumer that runs already holds some of the others); lower \
+            "the consumer needs up to {wanted} connections, and {free} of the server's {most} are \
+             free now (a running consumer already holds some of the others); lower \
              `database.connections`, or raise max_connections"
         )));
     }
@@ -186,16 +186,16 @@ fn transactions(server: &Server, needs: &Needs) -> Vec<Finding> {
     let mut found = Vec::new();
     if server.isolation != "read committed" {
         found.push(inspect::doubtful(format!(
-            "default_transaction_isolation is {:?} here, the runtime's transactions are READ COMMITTED \
-             all the same: a handler that was written for more has to lock the rows it decides by \
-             (SELECT … FOR UPDATE), or write in one statement",
+            "default_transaction_isolation is {:?} here, but the runtime's transactions are READ \
+             COMMITTED: a handler written for more must lock the rows that it decides by (SELECT \
+             … FOR UPDATE), or write in one statement",
             server.isolation
         )));
     }
     if !server.autovacuum {
         found.push(inspect::doubtful(
-            "autovacuum is off: inbox_lanes is updated by every transaction and grows without end; \
-             switch it on",
+            "autovacuum is off: inbox_lanes is updated by every transaction and grows without \
+             limit; switch it on",
         ));
     }
     // It is not among the limits that a transaction sets for itself.
@@ -203,9 +203,9 @@ fn transactions(server: &Server, needs: &Needs) -> Vec<Finding> {
     let longest = i64::try_from(needs.attempt_deadline.as_millis()).unwrap_or(i64::MAX);
     if let Some(limit) = limit.filter(|limit| *limit <= longest) {
         found.push(inspect::doubtful(format!(
-            "transaction_timeout is {limit} ms here, shorter than `retry.attempt_deadline` ({longest} \
-             ms): the server ends transactions of slow handlers, and that counts as an outage; run \
-             ALTER ROLE {} SET transaction_timeout = 0",
+            "transaction_timeout is {limit} ms here, shorter than `retry.attempt_deadline` \
+             ({longest} ms): the server ends transactions of slow handlers, which counts as an \
+             outage; run ALTER ROLE {} SET transaction_timeout = 0",
             server.role
         )));
     }
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn connections_that_cannot_be_had_are_told_with_what_to_raise() {
-        let wants = "the consumer wants up to 12 connections";
+        let wants = "the consumer needs up to 12 connections";
         one(|s| s.connections_max = 14, true, wants, "or raise max_connections");
         one(|s| s.role_limit = Some(5), true, wants, "ALTER ROLE billing CONNECTION LIMIT -1");
         one(

@@ -33,9 +33,9 @@ pub(super) fn explain(error: &sqlx::Error) -> String {
     let said = outbox_core::internal::said(error);
     let Some((table, column)) = behind(error) else { return said };
     format!(
-        "{said}: the sequence of {table}.{column} is behind its table, as after a logical copy of the \
-         database, which carries no sequences; `check` says which are, and what mends this one is SELECT \
-         setval('{table}_{column}_seq', (SELECT max({column}) FROM {table}))"
+        "{said}: the sequence of {table}.{column} is behind its table, as after a logical copy of \
+         the database, which does not include sequences; `check` lists all of them, and this one \
+         is fixed by SELECT setval('{table}_{column}_seq', (SELECT max({column}) FROM {table}))"
     )
 }
 

@@ -137,7 +137,7 @@ impl Inspections for Postgres {
             return Ok(None);
         };
         let fatal = rights::missing(on(conn), true, &[CONSUMER, appending]).await?.is_some();
-        let text = format!("the role lacks rights; run as the owner of the tables: {all};");
+        let text = format!("the role lacks privileges; run, as the owner of the tables: {all};");
         Ok(Some(Finding { fatal, text }))
     }
 
@@ -172,7 +172,7 @@ async fn settings(conn: &mut PgConnection) -> Result<Vec<Finding>, sqlx::Error> 
     let on = |name| row.try_get::<String, _>(name).map(|value| value != "off");
     let mut findings = Vec::new();
     if row.try_get("replica")? {
-        findings.push(inspect::fatal("this is a replica; let the URL name the primary"));
+        findings.push(inspect::fatal("this is a replica; set the URL to the primary"));
     }
     let version: i32 = row.try_get("version")?;
     if version < VERSION_MIN {
@@ -183,27 +183,27 @@ async fn settings(conn: &mut PgConnection) -> Result<Vec<Finding>, sqlx::Error> 
     }
     if !on("fsync")? {
         findings.push(inspect::doubtful(
-            "fsync is off: a crash of the server can lose what it confirmed or destroy its files; \
-             switch it on in postgresql.conf",
+            "fsync is off: a crash of the server can lose committed transactions or corrupt its \
+             files; switch it on in postgresql.conf",
         ));
     }
     if !on("full_page_writes")? {
         findings.push(inspect::doubtful(
-            "full_page_writes is off: a crash of the server can tear pages; switch it on unless the \
-             file system writes them whole",
+            "full_page_writes is off: a crash of the server can tear pages; switch it on unless \
+             the file system writes pages atomically",
         ));
     }
     if !on("synchronous_commit")? {
         findings.push(inspect::doubtful(
             "synchronous_commit is off by default here: the inbox switches it on for its own \
-             transactions, everything else may lose what was confirmed; switch it on",
+             transactions, but other commits may be lost; switch it on",
         ));
     }
     if !on("read_only")? {
         let role: String = row.try_get("role")?;
         findings.push(inspect::fatal(format!(
-            "sessions are not read-only by default, so that a handler which ends its transaction could \
-             go on writing; run: ALTER ROLE {role} SET default_transaction_read_only = on"
+            "sessions are not read-only by default, so a handler that ends its transaction could \
+             keep writing; run: ALTER ROLE {role} SET default_transaction_read_only = on"
         )));
     }
     Ok(findings)

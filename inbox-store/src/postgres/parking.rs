@@ -171,8 +171,9 @@ async fn check_same(
         return Ok(());
     }
     Err(unexpected(format!(
-        "the partition has a parked row of another record at an offset from {} on that is to be parked now: \
-         the log was written again; release or discard the older row first (`parked list` shows it)",
+        "the partition has a parked row of a different record at an offset from {} that is to be \
+         parked now: the log was rewritten; release or discard the older row first (`parked list` \
+         shows it)",
         rows.iter().map(|row| row.offset.0).min().unwrap_or_default()
     )))
 }

@@ -74,7 +74,7 @@ impl Sessions for Postgres {
         match tokio::time::timeout(longest, open(settings)).await {
             Ok(opened) => opened,
             Err(_) => Err(OpenError::Outage(format!(
-                "the database {} did not answer within {longest:?}",
+                "database {} did not answer within {longest:?}",
                 settings.address()
             ))),
         }
@@ -157,7 +157,7 @@ async fn open(settings: &PgSettings) -> Result<PgConnection, OpenError> {
     let replica = in_recovery(&mut conn, settings).await.map_err(explain)?;
     if replica && Rule::ReplicaRefused.on() {
         return Err(OpenError::Refused(format!(
-            "{} is a replica (it is in recovery); let the URL name the primary",
+            "{} is a replica (it is in recovery); set the URL to the primary",
             settings.address()
         )));
     }
@@ -200,8 +200,8 @@ async fn check_search_path(
     }
     let user = settings.options.get_username();
     Err(OpenError::Refused(format!(
-        "behind a pooler the schema has to come from the role, and its search path is {path:?}; run: \
-         ALTER ROLE {user} SET search_path = {schema}, public"
+        "behind a pooler the schema must come from the role, but its search path is {path:?}; \
+         run: ALTER ROLE {user} SET search_path = {schema}, public"
     )))
 }
 
@@ -210,29 +210,33 @@ fn explain(settings: &PgSettings, error: &sqlx::Error) -> OpenError {
     let address = settings.address();
     let user = settings.options.get_username();
     if let Some(trouble) = tls_trouble(error) {
-        return OpenError::Refused(format!("the database {address} is not trusted: {trouble}"));
+        return OpenError::Refused(format!(
+            "the TLS connection to database {address} failed: \
+                                           {trouble}"
+        ));
     }
     let sqlx::Error::Database(said) = error else {
         return OpenError::Outage(format!(
-            "the database {address} cannot be reached: {error}; check its URL, and that the server runs"
+            "database {address} is unreachable: {error}; check its URL, and that the server is \
+             running"
         ));
     };
     match said.code().as_deref() {
         Some("28P01" | "28000") => OpenError::Refused(format!(
-            "the database {address} does not let the user {user} in; {} ({})",
+            "database {address} refused the login of user {user}; {} ({})",
             login_advice(said.message()),
             said.message()
         )),
         Some("3D000") => OpenError::Refused(format!(
-            "the database {address} does not exist; correct the URL or create it ({})",
+            "database {address} does not exist; correct the URL or create it ({})",
             said.message()
         )),
         _ if super::fault::away(error) => OpenError::Outage(format!(
-            "the database {address} takes no session now: {}",
+            "database {address} refused the connection: {}",
             said.message()
         )),
         _ => OpenError::Refused(format!(
-            "the database {address} refuses the session of {user}: {}; correct the URL, the role or, \
+            "database {address} refused the session of {user}: {}; correct the URL, the role or, \
              behind a pooler, use its mode without start-up options",
             said.message()
         )),

@@ -55,8 +55,8 @@ impl PgSettings {
     pub fn schema(mut self, schema: &str) -> Result<Self, SettingsError> {
         if !is_plain_name(schema) {
             return Err(SettingsError(format!(
-                "the schema {schema:?} cannot be used: a name has 1 to 63 of a-z, 0-9 and _, and does \
-                 not begin with a digit"
+                "the schema {schema:?} is not a valid name: it has 1 to 63 of a-z, 0-9 and _, and \
+                 does not begin with a digit"
             )));
         }
         self.schema = Some(schema.to_owned());

@@ -38,13 +38,15 @@ const SETTINGS: [&str; 14] = [
 const VERBS: [&str; 8] =
     ["begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release"];
 
-const OWNED: &str = "the consumer owns its transaction, which is that of its other events, too; use \
-     tx.savepoint() for a part that may fail, and leave the settings of the transaction alone";
-const SET: &str = "it would hold for later events on this connection, too; say it with SET LOCAL, which ends with \
-     the transaction";
-const COPY: &str = "rows of COPY travel beside its text, which a query cannot see to; use copy_in_raw or \
-     copy_out_raw of the connection that tx.unguarded() lends";
-const HOLD: &str = "the cursor would stay on this connection, which later events have; declare it without WITH HOLD";
+const OWNED: &str = "the consumer owns its transaction, which also contains its other events; use \
+                     tx.savepoint() for a part that may fail, and do not change the settings of \
+                     the transaction";
+const SET: &str = "it would affect later events on this connection, too; use SET LOCAL, which \
+                   ends with the transaction";
+const COPY: &str = "the rows of COPY are sent outside of its text, which a query does not \
+                    support; use copy_in_raw or copy_out_raw of the connection from tx.unguarded()";
+const HOLD: &str = "the cursor would stay on this connection, which later events use; declare it \
+                    without WITH HOLD";
 
 /// Verbs that work on the session, and what to do instead.
 const OF_THE_SESSION: [(&str, &str); 8] = [
@@ -52,20 +54,25 @@ const OF_THE_SESSION: [(&str, &str); 8] = [
     ("reset", SET),
     (
         "listen",
-        "it would stay on this connection, which later events have; use a connection of your own",
+        "it would stay on this connection, which later events use; use a connection of your own",
     ),
-    ("unlisten", "later events have this connection, too; use a connection of your own"),
+    ("unlisten", "later events use this connection, too; use a connection of your own"),
     (
         "prepare",
-        "it would stay on this connection, which later events have; queries are prepared by themselves",
+        "it would stay on this connection, which later events use; queries are prepared \
+         automatically",
     ),
-    ("deallocate", "the consumer keeps what it has prepared; queries are prepared by themselves"),
-    ("discard", "later events have this connection, too; the consumer keeps it in order itself"),
-    ("load", "it would stay on this connection, which later events have; let the server load it"),
+    (
+        "deallocate",
+        "the consumer keeps the statements that it prepared; queries are prepared \
+                    automatically",
+    ),
+    ("discard", "later events use this connection, too; the consumer resets it itself"),
+    ("load", "it would stay on this connection, which later events use; have the server load it"),
 ];
 
-const TABLE: &str = "the table belongs to the inbox, whose rows are why each effect happens once; use tables of your \
-     own, and the `parked`, `skip` and `retire` commands";
+const TABLE: &str = "the table belongs to the inbox, and each effect happens once because of its \
+                     rows; use your own tables, and the `parked`, `skip` and `retire` commands";
 
 /// Looks at a text before it is sent. `refuses` names further first words that a handler may not run.
 pub(crate) fn check(sql: &str, dialect: Dialect, refuses: fn(&str) -> bool) -> TextCheck {

@@ -18,8 +18,8 @@ impl Advices for Sqlite {
         let mut found = Vec::new();
         if let Err(error) = written(conn).await {
             found.push(inspect::fatal(format!(
-                "the SQLite file cannot be written to: {error}; the consumer's user needs to write to \
-                 the file and to its folder"
+                "the SQLite file cannot be written: {error}; the consumer's user needs write \
+                 permission on the file and its folder"
             )));
         }
         let free: i64 = sqlx::query_scalar(FREE_PAGES).fetch_one(&mut *conn).await?;

@@ -73,15 +73,15 @@ async fn settings(conn: &mut SqliteConnection) -> Result<Vec<Finding>, sqlx::Err
     let mode: String = sqlx::query_scalar(JOURNAL_MODE).fetch_one(&mut *conn).await?;
     if !mode.eq_ignore_ascii_case("wal") {
         findings.push(inspect::doubtful(format!(
-            "the journal mode of the SQLite file is {mode}, not WAL: readers and the writer wait for \
+            "the journal mode of the SQLite file is {mode}, not WAL: readers and the writer block \
              each other; put the file on a local file system"
         )));
     }
     let synchronous: i64 = sqlx::query_scalar(SYNCHRONOUS).fetch_one(conn).await?;
     if synchronous < SYNCHRONOUS_FULL {
         findings.push(inspect::fatal(
-            "PRAGMA synchronous is below FULL: a power cut can lose what was confirmed; remove the \
-             setting from the URL",
+            "PRAGMA synchronous is below FULL: a power failure can lose committed transactions; \
+             remove the setting from the URL",
         ));
     }
     Ok(findings)

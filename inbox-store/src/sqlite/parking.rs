@@ -152,8 +152,8 @@ async fn check_same(
         return Ok(());
     }
     Err(unexpected(format!(
-        "the partition has a parked row of another record at the offset {}: the log was written again; \
-         release or discard the older row first (`parked list` shows it)",
+        "the partition has a parked row of a different record at the offset {}: the log was \
+         rewritten; release or discard the older row first (`parked list` shows it)",
         row.offset.0
     )))
 }

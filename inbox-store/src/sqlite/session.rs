@@ -103,11 +103,11 @@ fn explain(settings: &SqliteSettings, error: &sqlx::Error) -> OpenError {
     match super::fault::primary_code(error) {
         Some(super::fault::CANTOPEN | super::fault::NOTADB | super::fault::READONLY) => {
             OpenError::Refused(format!(
-                "the SQLite file {file} cannot be used ({error}); correct the path, its permissions or \
+                "cannot use the SQLite file {file} ({error}); check the path, its permissions and \
                  the file"
             ))
         }
-        _ => OpenError::Outage(format!("the SQLite file {file} cannot be opened now: {error}")),
+        _ => OpenError::Outage(format!("cannot open the SQLite file {file} now: {error}")),
     }
 }
 

@@ -31,15 +31,16 @@ impl SqliteSettings {
     /// When the URL is not one of SQLite, names no file (`:memory:`), or its folder is missing.
     pub fn new(url: &str) -> Result<Self, SettingsError> {
         let scheme = url.starts_with("sqlite:");
-        let options = SqliteConnectOptions::from_str(url).ok().filter(|_| scheme).ok_or_else(|| {
-            SettingsError(format!(
-                "the database URL {url:?} cannot be read: it has to look like sqlite://path/to/file.db"
-            ))
-        })?;
+        let options =
+            SqliteConnectOptions::from_str(url).ok().filter(|_| scheme).ok_or_else(|| {
+                SettingsError(format!(
+                    "cannot parse the database URL {url:?}: write it as sqlite://path/to/file.db"
+                ))
+            })?;
         if url.contains(":memory:") || url.contains("mode=memory") {
             return Err(SettingsError(
-                "an SQLite database in memory cannot hold an inbox: each session would see its own; \
-                 name a file"
+                "an in-memory SQLite database cannot hold an inbox: each session would see its \
+                 own; name a file"
                     .into(),
             ));
         }
@@ -113,7 +114,8 @@ fn whole_path(path: &Path) -> Result<PathBuf, SettingsError> {
         .or_else(|_| folder.canonicalize().map(|folder| folder.join(name.unwrap_or_default())))
         .map_err(|error| {
             SettingsError(format!(
-                "the folder of the SQLite file {} cannot be used: {error}; make it or correct the URL",
+                "cannot use the folder of the SQLite file {}: {error}; create it or correct the \
+                 URL",
                 path.display()
             ))
         })

@@ -132,8 +132,8 @@ pub(super) fn plain(topic: &str, record: &Record) -> Result<Plain<'static>, Read
         _ => {
             return Err(refused(
                 "unknown_operation",
-                "its operation (`op`) is none of c, u, d, r and t; leave such records out of the topic, by a filter of \
-                 the connector",
+                "its operation (`op`) is not one of c, u, d, r and t; keep such records out of \
+                 the topic by a filter of the connector",
             ));
         }
     };
@@ -148,7 +148,8 @@ pub(super) fn plain(topic: &str, record: &Record) -> Result<Plain<'static>, Read
     if matches!(&*op, "c" | "u" | "r") && change.at("/after").is_none() {
         return Err(refused(
             "invalid_payload",
-            "it has no new row (`after`), which every change but a deletion has; let the connector send the whole envelope",
+            "it has no new row (`after`), which every change except a deletion has; configure the \
+             connector to send the whole envelope",
         ));
     }
     let key = record.key.as_ref().and_then(key_text);
@@ -204,8 +205,9 @@ fn without_operation(value: &Bytes) -> ReadError {
     } else {
         refused(
             "missing_type",
-            "it has no operation (`op`): it is no change event, or a transformation such as ExtractNewRecordState has \
-             unwrapped it; take the transformation away, or read the topic with `events.format` custom",
+            "it has no operation (`op`): it is not a change event, or a transformation such as \
+             ExtractNewRecordState has unwrapped it; remove the transformation, or read the topic \
+             with `events.format` custom",
         )
     }
 }
@@ -235,8 +237,9 @@ fn id(
         _ => {
             return Err(refused(
                 "missing_id",
-                "its connector (`source.connector`) is none of postgresql, mysql, mariadb and sqlserver, so its \
-                 position is not known; set up an outbox, or read the topic with `events.format` custom",
+                "its connector (`source.connector`) is not one of postgresql, mysql, mariadb and \
+                 sqlserver, so its position is unknown; set up an outbox, or read the topic with \
+                 `events.format` custom",
             ));
         }
     };
@@ -249,16 +252,17 @@ fn id(
     if !snapshot && change.at(places[0]).is_none() {
         return Err(refused(
             "missing_id",
-            "it has no position in the database's log (`source`), of which its id is made; let the connector send the \
-             whole envelope",
+            "it has no position in the database log (`source`), from which its id is derived; \
+             configure the connector to send the whole envelope",
         ));
     }
     let serial = change.at("/transaction/total_order");
     if key.is_none() && serial.is_none() && op != "t" {
         return Err(refused(
             "missing_id",
-            "it has no key, so it cannot be told from other rows of its statement: give the table a primary key, or \
-             let the connector have `message.key.columns` or `provide.transaction.metadata`",
+            "it has no key, so it cannot be told apart from other rows of its statement: give the \
+             table a primary key, or set `message.key.columns` or `provide.transaction.metadata` \
+             in the connector",
         ));
     }
     let mut parts = vec![Some(table), Some(op), serial, change.at("/source/ts_ms")];
@@ -370,12 +374,12 @@ fn known(after: &str) -> (String, Option<String>) {
 pub(super) fn advice(part: Option<Part>) -> Option<&'static str> {
     Some(match part {
         Some(Part::AggregateId) => {
-            "its key is empty; set `events.rules.aggregate_id` to where the id of what changed is, such as \
-             `pointer:/after/id`"
+            "its key is empty; set `events.rules.aggregate_id` to the place of the changed row's \
+             id, such as `pointer:/after/id`"
         }
         None => {
-            "a change event is JSON: let the connector have org.apache.kafka.connect.json.JsonConverter as its \
-             `value.converter`"
+            "a change event must be JSON: set `value.converter` of the connector to \
+             org.apache.kafka.connect.json.JsonConverter"
         }
         Some(_) => return None,
     })

@@ -39,17 +39,19 @@ pub(super) fn rules() -> ReadRules {
 pub(super) fn advice(part: Option<Part>) -> Option<&'static str> {
     Some(match part {
         Some(Part::Id | Part::Type | Part::IdSource) => {
-            "an attribute is a header (`ce_id`, `ce_source`, `ce_type`) in binary mode, and a member of the JSON value \
-             in structured mode, which the content type application/cloudevents+json says; let the producer send all \
-             that are required"
+            "an attribute is a header (`ce_id`, `ce_source`, `ce_type`) in binary mode, and a \
+             member of the JSON value in structured mode (content type \
+             application/cloudevents+json); have the producer send all required attributes"
         }
         Some(Part::AggregateId) => {
-            "let the producer set the attribute `partitionkey`, of which the key is made, or leave the key out; or set \
-             `events.rules.aggregate_id` to another attribute, such as `header:ce_subject`"
+            "have the producer set the attribute `partitionkey`, from which the key is derived, \
+             or no key; or set `events.rules.aggregate_id` to another attribute, such as \
+             `header:ce_subject`"
         }
         None => {
-            "by its content type, or by its member `specversion`, it is a CloudEvent in structured mode; let the \
-             producer send JSON, or the content type of the data in binary mode"
+            "by its content type, or by its member `specversion`, it is a CloudEvent in \
+             structured mode; have the producer send JSON, or the content type of the data in \
+             binary mode"
         }
         Some(_) => return None,
     })
@@ -80,13 +82,14 @@ pub(super) fn binary(record: &Record) -> Result<Cow<'_, Record>, ReadError> {
         }
         Mode::Batch => Err(refused(
             "batch",
-            "the record is a batch of CloudEvents (its content type is application/cloudevents-batch), and each event \
-             has to be a record of its own; let the producer send them one by one, in binary or in structured mode",
+            "the record is a batch of CloudEvents (its content type is \
+             application/cloudevents-batch), but each event must be a separate record; have the \
+             producer send them one by one, in binary or structured mode",
         )),
         Mode::Other => Err(refused(
             "unknown_format",
-            "the record is a CloudEvent in a format other than JSON (by its content type); let the producer send \
-             application/cloudevents+json, or binary mode",
+            "the record is a CloudEvent in a format other than JSON (by its content type); have \
+             the producer send application/cloudevents+json, or binary mode",
         )),
     }
 }
@@ -105,13 +108,13 @@ fn of_known_version(record: Cow<'_, Record>) -> Result<Cow<'_, Record>, ReadErro
     if matches!(version.first(), Some(0xa1 | 0xb1)) {
         return Err(refused(
             "unknown_version",
-            "its headers are values of AMQP, such as Azure Event Hubs keeps them for events that came by AMQP: let the \
-             producer send by Kafka, or in structured mode",
+            "its headers are AMQP values, as Azure Event Hubs stores them for events received by \
+             AMQP: have the producer send by Kafka, or in structured mode",
         ));
     }
     Err(refused(
         "unknown_version",
-        "its `specversion` is neither 1.x nor 0.3; let the producer send CloudEvents 1.0",
+        "its `specversion` is neither 1.x nor 0.3; have the producer send CloudEvents 1.0",
     ))
 }
 
@@ -258,7 +261,8 @@ fn structured(record: &Record, mode: &Mode) -> Result<Option<Record>, ReadError>
     let Some(value) = &record.payload else {
         return Err(refused(
             "tombstone",
-            "the content type says structured mode, and the record is a tombstone, without a value",
+            "the content type indicates structured mode, but the record is a tombstone, without a \
+             value",
         ));
     };
     let mut json = serde_json::Deserializer::from_slice(value);
@@ -318,7 +322,7 @@ fn structured(record: &Record, mode: &Mode) -> Result<Option<Record>, ReadError>
         (Some(_), Some(_)) => {
             return Err(refused(
                 "invalid_payload",
-                "it has `data` and `data_base64`, of which an event has one",
+                "it has both `data` and `data_base64`, but an event has only one of them",
             ));
         }
     };
@@ -346,8 +350,9 @@ fn attribute(name: &str, value: &Bytes, json: &str) -> Result<Option<Bytes>, Rea
         Pointed::Unfit => Err(refused(
             "invalid_attribute",
             &format!(
-                "one of its attributes is neither a text nor a whole number, true or false: {:?}; only `data` may be an \
-                 object or a list; let the producer leave it out, or send it as a text",
+                "one of its attributes is neither a string, an integer nor a boolean: {:?}; only \
+                 `data` may be an object or a list; have the producer omit it, or send it as a \
+                 string",
                 &name[..name.floor_char_boundary(NAME_SHOWN_MAX)]
             ),
         )),

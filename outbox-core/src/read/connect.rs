@@ -72,26 +72,26 @@ impl From<Closed> for ReadError {
             Closed::NoJson(fault) => return Self::InvalidJson(fault),
             Closed::NoMember(name) => {
                 let text = format!(
-                    "the value is a JSON object without the member `{name}`, which holds the payload"
+                    "the value is a JSON object without the member `{name}`, which contains the payload"
                 );
                 return Self::Preset { reason: "invalid_payload", text };
             }
             Closed::NoPayload => {
-                "the value is JSON without the member `payload`: by `table.fields.additional.placement` in \
-                 [events.debezium] there is an envelope with it; set that as the connector has it"
+                "the value is JSON without the member `payload`: `table.fields.additional.placement` in \
+                 [events.debezium] requires an envelope with it; set it as in the connector"
             }
             Closed::NoSchema => {
-                "the value has no schema, though `value.converter.schemas.enable` in [events.debezium] is true; set \
-                 that as the connector has it"
+                "the value has no schema, but `value.converter.schemas.enable` in [events.debezium] is true; set it \
+                 as in the connector"
             }
             Closed::Struct => {
-                "the value is an envelope that StringConverter wrote, in a form that cannot be read: let the \
-                 connector have JsonConverter as its `value.converter`, or place the columns in headers by \
+                "the value is an envelope written by StringConverter, which cannot be read: set `value.converter` of \
+                 the connector to JsonConverter, or place the columns in headers by \
                  `table.fields.additional.placement`"
             }
             Closed::NoBase64 => {
-                "the payload is not base64, which it should be by `payload.encoding` in [events.debezium], or by its \
-                 schema; set the first to text, or remove it"
+                "the payload is not base64, as `payload.encoding` in [events.debezium] or its schema require; set \
+                 `payload.encoding` to text, or remove it"
             }
         };
         Self::Preset { reason: "invalid_payload", text: text.to_owned() }

@@ -93,16 +93,16 @@ impl DebeziumRouter {
         let value = router.get("value.converter", "");
         if router.has_envelope() && value.ends_with(".StringConverter") {
             return Err(RouterError(format!(
-                "`{PLACEMENT}` places columns in an envelope, which `value.converter` ({value}) writes as no format \
-                 that can be read: set the connector's to org.apache.kafka.connect.json.JsonConverter, or place the \
-                 columns in headers"
+                "`{PLACEMENT}` places columns in an envelope, but `value.converter` ({value}) \
+                 does not write it in a readable format: set the connector's to \
+                 org.apache.kafka.connect.json.JsonConverter, or place the columns in headers"
             )));
         }
         if router.has_envelope() && is_of_registry(value) {
             return Err(RouterError(format!(
-                "`{PLACEMENT}` places columns in an envelope, which `value.converter` ({value}) writes by a schema of \
-                 the registry, and such an envelope is not read: place the columns in headers, or let the connector \
-                 have org.apache.kafka.connect.json.JsonConverter"
+                "`{PLACEMENT}` places columns in an envelope, but `value.converter` ({value}) \
+                 writes it by a schema of the registry, which is not supported: place the columns \
+                 in headers, or set the connector's to org.apache.kafka.connect.json.JsonConverter"
             )));
         }
         Ok(router)
@@ -244,12 +244,13 @@ fn check(name: &str, value: &str) -> Result<(), String> {
         ENCODING => one_of(&["text", "base64"]),
         REPLACEMENT => match pattern(value) {
             Some(pattern) if TopicPattern::new(&pattern).is_none() => Err(format!(
-                "`{name}`: {value:?} makes no topic's name of letters, digits, `.`, `_` and `-`"
+                "`{name}`: {value:?} does not produce a topic name of letters, digits, `.`, `_` \
+                 and `-`"
             )),
             _ => Ok(()),
         },
         TYPE_COLUMN | ROUTE_COLUMN if value.trim().is_empty() => {
-            Err(format!("`{name}` is empty; name the column as the router does, or leave it out"))
+            Err(format!("`{name}` is empty; name the column as the router does, or remove it"))
         }
         TYPE_COLUMN | ROUTE_COLUMN => Ok(()),
         _ if CONVERTERS.contains(&name) => Ok(()),
@@ -260,7 +261,8 @@ fn check(name: &str, value: &str) -> Result<(), String> {
                 Some(_) => Ok(()),
                 None if WITHOUT_EFFECT.contains(&name) || name.starts_with("tracing.") => Ok(()),
                 None => Err(format!(
-                    "`{name}` is no setting of Debezium's outbox event router, of a converter, or `{ENCODING}`"
+                    "`{name}` is not a setting of Debezium's outbox event router, of a converter, \
+                     or `{ENCODING}`"
                 )),
             }
         }
@@ -284,8 +286,8 @@ fn placed(text: &str) -> Result<Placed<'_>, String> {
             Ok(Placed { column, place, alias })
         }
         _ => Err(format!(
-            "`{PLACEMENT}`: {text:?} is none of `column:header`, `column:envelope` and `column:partition`, with \
-             `:alias` behind it or without"
+            "`{PLACEMENT}`: {text:?} is not one of `column:header`, `column:envelope` and \
+             `column:partition`, optionally followed by `:alias`"
         )),
     }
 }

@@ -61,7 +61,7 @@ impl Candidate {
             match reader.read(topic, 0, 0, record) {
                 Ok(_) => read += 1,
                 Err(ReadError::NoEvent { .. }) => {}
-                Err(error) => note = note.or_else(|| Some(format!("one is not read: {error}"))),
+                Err(error) => note = note.or_else(|| Some(format!("one cannot be read: {error}"))),
             }
         }
         (read > 0).then_some(Proposal { format: self.format, keys: self.keys, read, note })
@@ -91,8 +91,8 @@ fn debezium_outbox(topic: &str, records: &[&Record]) -> Option<Candidate> {
         let place: Source = pattern.unwrap_or("topic").parse().ok()?;
         keys.event_type = Some(place.into());
         note = Some(
-            "the records hold no event type, so it is the topic's name here: decide where it comes from, best by \
-             `table.fields.additional.placement` of the connector"
+            "the records contain no event type, so the topic's name is used here: choose where it \
+             comes from, preferably by `table.fields.additional.placement` of the connector"
                 .to_owned(),
         );
     }
@@ -128,9 +128,12 @@ fn spring(records: &[&Record]) -> Option<Candidate> {
             first.headers.iter().map(|header| header.name.as_str()).find(|name| is_id(name));
         let place = named.map_or_else(|| "position".to_owned(), |name| format!("header:{name}"));
         note = Some(match named {
-            Some(name) => format!("decide whether the header `{name}` is the event's id: one for each event"),
-            None => "Spring sends no id, so an event is known by its place in the topic alone here: let the producer set \
-                     a header such as `event_id`, and `rules.id` to it"
+            Some(name) => format!(
+                "check whether the header `{name}` is the event's id, unique \
+                                   for each event"
+            ),
+            None => "Spring sends no id, so only an event's position in the topic identifies it: \
+                     have the producer set a header such as `event_id`, and set `rules.id` to it"
                 .to_owned(),
         });
         lines.push(format!("rules.id = {place:?}"));

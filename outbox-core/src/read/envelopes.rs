@@ -137,16 +137,17 @@ pub(super) fn first_type(name: &Text, value: &Bytes) -> Bytes {
 pub(super) fn masstransit_advice(part: Option<Part>) -> Option<&'static str> {
     Some(match part {
         Some(Part::Id) => {
-            "MassTransit has it in the header `MessageId`, or in the member `messageId` of its envelope; let the \
-             producer use one of its serializers, or set `events.rules.id`"
+            "MassTransit has it in the header `MessageId`, or in the member `messageId` of its \
+             envelope; have the producer use one of its serializers, or set `events.rules.id`"
         }
         Some(Part::Type) => {
-            "MassTransit has it in the header `MT-MessageType`, or in the member `messageType` of its envelope; let the \
-             producer use one of its serializers, or set `events.rules.type`, such as `value:OrderPaid`"
+            "MassTransit has it in the header `MT-MessageType`, or in the member `messageType` of \
+             its envelope; have the producer use one of its serializers, or set \
+             `events.rules.type`, such as `value:OrderPaid`"
         }
         None => {
-            "by its content type it is the envelope, a JSON object with the payload in `message`; let the producer send \
-             that, or the content type of the payload"
+            "by its content type it is the envelope, a JSON object with the payload in `message`; \
+             have the producer send that, or the content type of the payload"
         }
         Some(_) => return None,
     })
@@ -166,12 +167,12 @@ pub(super) fn eventuate_advice(part: Option<Part>) -> Option<&'static str> {
 pub(super) fn spring_advice(part: Option<Part>) -> Option<&'static str> {
     Some(match part? {
         Part::Id => {
-            "Spring does not send the id of its messages: let the producer set a header of its own (`event_id`), or set \
-             `events.rules.id` to where the id is"
+            "Spring does not send the id of its messages: have the producer set a header \
+             (`event_id`), or set `events.rules.id` to the place of the id"
         }
         Part::Type => {
-            "Spring's producers have it in the header `event_type`, or `__TypeId__` of its JsonSerializer; let the \
-             producer set one, or set `events.rules.type` to where it is"
+            "Spring's producers have it in the header `event_type`, or `__TypeId__` of its \
+             JsonSerializer; have the producer set one, or set `events.rules.type` to its place"
         }
         _ => return None,
     })

@@ -64,7 +64,7 @@ impl fmt::Display for Part {
 pub enum ReadError {
     /// Key, headers and payload together are too large; nothing of them was looked at.
     #[error(
-        "the record has {bytes} bytes, more than the {max} that are allowed; send less, or raise \
+        "the record has {bytes} bytes, more than the allowed {max}; send less, or raise \
          `events.event_bytes_max`"
     )]
     TooLarge {
@@ -81,8 +81,8 @@ pub enum ReadError {
     },
     /// There is no event id.
     #[error(
-        "the record has no event id: {} is missing or empty; let its producer send one for each \
-         event, or set `events.rules.id` to where it is, with `events.format` custom",
+        "the record has no event id: {} is missing or empty; have its producer send one for each \
+         event, or set `events.rules.id` to its place, with `events.format` custom",
         wanted.described()
     )]
     MissingId {
@@ -91,8 +91,8 @@ pub enum ReadError {
     },
     /// There is no event type.
     #[error(
-        "the record has no event type: {} is missing or empty; let its producer send one, or set \
-         `events.rules.type` to where it is, with `events.format` custom",
+        "the record has no event type: {} is missing or empty; have its producer send one, or set \
+         `events.rules.type` to its place, with `events.format` custom",
         wanted.described()
     )]
     MissingType {
@@ -101,8 +101,8 @@ pub enum ReadError {
     },
     /// There is no aggregate id.
     #[error(
-        "the record names no aggregate: {} is missing or empty; let its producer send one, or set \
-         `events.rules.aggregate_id` to where it is, with `events.format` custom",
+        "the record names no aggregate: {} is missing or empty; have its producer send one, or \
+         set `events.rules.aggregate_id` to its place, with `events.format` custom",
         wanted.described()
     )]
     MissingAggregate {
@@ -111,7 +111,7 @@ pub enum ReadError {
     },
     /// Another part that has to be there is not.
     #[error(
-        "the record has no {part}: {} is missing or empty; set `events.rules.{}` to where it is",
+        "the record has no {part}: {} is missing or empty; set `events.rules.{}` to its place",
         wanted.described(),
         part.key()
     )]
@@ -123,7 +123,7 @@ pub enum ReadError {
     },
     /// A part was to come from the payload, and there is none.
     #[error(
-        "the record is a tombstone (it has no payload), so there is no {part} in the payload at \
+        "the record is a tombstone (it has no payload), so it has no {part} in the payload at \
          `{pointer}`; set `events.rules.{}` to a header or the key as well",
         part.key()
     )]
@@ -176,7 +176,7 @@ pub enum ReadError {
     #[error("the payload is not JSON: {0}")]
     InvalidJson(JsonFault),
     /// It belongs to the producer's own book-keeping: nobody has to see it.
-    #[error("the record is no event: it is {what}")]
+    #[error("the record is not an event: it is {what}")]
     NoEvent {
         /// What it is.
         what: &'static str,
@@ -226,10 +226,11 @@ impl ReadError {
 
 fn key_advice(problem: Problem) -> &'static str {
     match problem {
-        Problem::NotUtf8 => "; `key:hex` reads keys that are no text",
+        Problem::NotUtf8 => "; `key:hex` reads keys that are not text",
         // Numbers as bytes, and what converters of a schema registry write, have such bytes.
         Problem::Nul => {
-            ", as binary keys do; `key:hex` reads keys that are no text (`events.rules.aggregate_id`)"
+            ", as binary keys do; `key:hex` reads keys that are not text \
+             (`events.rules.aggregate_id`)"
         }
         _ => "",
     }

@@ -62,9 +62,9 @@ pub(super) fn told_apart(record: Cow<'_, Record>) -> Result<Plain<'_>, ReadError
     if record.key.is_none() && !is_numbered && op != b"t" {
         return Err(ReadError::Preset {
             reason: "missing_id",
-            text: "cloudevents record: it is a change of Debezium without a key, so it cannot be told from other rows of \
-                   its statement: give the table a primary key, or let the connector have `message.key.columns` or \
-                   `provide.transaction.metadata`"
+            text: "cloudevents record: it is a Debezium change without a key, so it cannot be \
+                   told apart from other rows of its statement: give the table a primary key, or \
+                   set `message.key.columns` or `provide.transaction.metadata` in the connector"
                 .to_owned(),
         });
     }

@@ -146,8 +146,9 @@ fn missing(part: impl std::fmt::Display, wanted: &super::Sources) -> String {
     format!("it has no {part}: {} is missing or empty", wanted.described())
 }
 
-const BINARY_KEY: &str = "where the connector's `key.converter` writes numbers, set it in [events.debezium] as the \
-     connector has it; where it is one of a schema registry, set `events.rules.aggregate_id` to `key:hex`";
+const BINARY_KEY: &str = "if the connector's `key.converter` writes numbers, set it in \
+                          [events.debezium] as in the connector; if it uses a schema registry, \
+                          set `events.rules.aggregate_id` to `key:hex`";
 
 fn outbox_advice(
     router: &DebeziumRouter,
@@ -156,32 +157,38 @@ fn outbox_advice(
     record: &Record,
 ) -> Option<String> {
     Some(match part {
-        Some(Part::Type) if router.has_type(record) => "the connector places the type there, and the column of this \
-             row is null or empty: let the application write a type into each row of its outbox"
+        Some(Part::Type) if router.has_type(record) => "the connector places the type there, and \
+                                                        the column of this row is null or empty: \
+                                                        have the application write a type into \
+                                                        each row of its outbox"
             .into(),
-        Some(Part::Id) => "the router adds this header to every event, so this record did not come through it: \
-             apply it to all records of the topic (`route.topic.regex` or the predicate of the connector), or set \
-             `events.rules.id` to where another transformation has put the id"
+        Some(Part::Id) => "the router adds this header to every event, so this record did not \
+                           pass through it: apply it to all records of the topic \
+                           (`route.topic.regex` or the predicate of the connector), or set \
+                           `events.rules.id` to where another transformation has put the id"
             .into(),
         Some(Part::Type) if matches!(error, ReadError::Tombstone { .. }) => {
             "`route.tombstone.on.empty.payload` of the router leaves no envelope: place the type in a header by \
              `table.fields.additional.placement`"
                 .into()
         }
-        Some(Part::Type) => "the router sends a type only where it is told to: let \
-             `table.fields.additional.placement` of the connector place it (`type:header:eventType`) and set the same \
-             in [events.debezium], or set `events.rules.type` to where it is, such as `value:OrderChanged`, \
-             `pointer:/type` or `topic:outbox.event.*`"
+        Some(Part::Type) => "the router sends a type only if configured: place it with \
+                             `table.fields.additional.placement` of the connector \
+                             (`type:header:eventType`) and set the same in [events.debezium], or \
+                             set `events.rules.type` to its place, such as `value:OrderChanged`, \
+                             `pointer:/type` or `topic:outbox.event.*`"
             .into(),
-        Some(Part::AggregateId) => "the column of `table.field.event.key` was empty: let it hold the aggregate's id \
-             or null, or set `events.rules.aggregate_id` to where that is"
+        Some(Part::AggregateId) => "the column of `table.field.event.key` was empty: write the \
+                                    aggregate's id or null into it, or set \
+                                    `events.rules.aggregate_id` to the place of the id"
             .into(),
         Some(Part::AggregateType) => format!(
-            "set `route.topic.replacement` in [events.debezium] as the connector has it (it is `{}` now), or \
-             `events.rules.aggregate_type` to where the type is, such as `topic` or `value:Order`",
+            "set `route.topic.replacement` in [events.debezium] as in the connector (it is `{}` \
+             now), or `events.rules.aggregate_type` to the place of the type, such as `topic` or \
+             `value:Order`",
             router.replacement()
         ),
-        None => "set `value.converter` in [events.debezium] as the connector has it".into(),
+        None => "set `value.converter` in [events.debezium] as in the connector".into(),
         Some(_) => return None,
     })
 }

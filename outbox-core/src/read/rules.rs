@@ -194,7 +194,7 @@ pub(super) fn whole<N: std::str::FromStr>(text: &str) -> Result<N, Problem> {
 pub enum RulesError {
     /// `position` is not the last place of an id.
     #[error(
-        "`position` in `{}` is not possible: it can only be the last place of `id`",
+        "`position` in `{}` is not allowed: it can only be the last place of `id`",
         part.key()
     )]
     Position {

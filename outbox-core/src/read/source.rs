@@ -284,25 +284,27 @@ impl<'de> de::Visitor<'de> for OneOrMany {
 pub enum SourceError {
     /// It is none of the forms.
     #[error(
-        "`{0}` names no place in a record; write `header:NAME`, `key`, `key:hex`, \
-         `pointer:/json/pointer`, `envelope:/json/pointer`, `value:CONSTANT`, `topic`, `topic:PRE*POST` or, \
-         for an id, `position`"
+        "`{0}` is not a place in a record; write `header:NAME`, `key`, `key:hex`, \
+         `pointer:/json/pointer`, `envelope:/json/pointer`, `value:CONSTANT`, `topic`, \
+         `topic:PRE*POST` or, for an id, `position`"
     )]
     Unknown(String),
     /// The header's name is no name.
     #[error(
-        "`header:{0}` names no header: a name is not empty, without `|` and control characters"
+        "`header:{0}` is not a header name: it must not be empty, and must not contain `|` or \
+         control characters"
     )]
     HeaderName(String),
     /// The pattern of a topic's name is none.
     #[error(
-        "`topic:{0}` names no part of a topic's name: it has letters, digits, `.`, `_` and `-`, and one `*`"
+        "`topic:{0}` is not a part of a topic's name: it has letters, digits, `.`, `_` and `-`, \
+         and one `*`"
     )]
     TopicPattern(String),
     /// The pointer is none.
     #[error(
-        "`pointer:{0}` is no JSON pointer: it begins with `/`, writes `~` as `~0` and `/` as `~1`, \
-         and has 32 steps at most"
+        "`pointer:{0}` is not a JSON pointer: it begins with `/`, writes `~` as `~0` and `/` as \
+         `~1`, and has 32 steps at most"
     )]
     Pointer(String),
     /// Too few or too many.

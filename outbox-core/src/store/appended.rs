@@ -41,8 +41,8 @@ impl Appended {
             return Ok(Self { rows, left_out });
         }
         Err(sqlx::Error::Protocol(format!(
-            "{written} of {rows} events were written into outbox_events; remove the trigger or rule that \
-             swallows rows of it"
+            "{written} of {rows} events were written to outbox_events; remove the trigger or rule \
+             that drops its rows"
         )))
     }
 }

@@ -191,9 +191,9 @@ impl Outbox {
 pub enum AppendError {
     /// The event is too large.
     #[error(
-        "the event {event_type} of {aggregate} takes {bytes} bytes as a record, more than the {max} that \
-         are allowed; keep large content elsewhere and refer to it, or raise the limit of the outbox \
-         together with the broker's"
+        "the event {event_type} of {aggregate} is {bytes} bytes as a record, more than the \
+         allowed {max}; store large content elsewhere and refer to it, or raise the limit of the \
+         outbox together with the broker's"
     )]
     TooLarge {
         /// Its type.
@@ -207,12 +207,12 @@ pub enum AppendError {
     },
     /// The tables are not there.
     #[error(
-        "the database has no outbox table in the search path of this connection; create it with \
+        "the search path of this connection contains no outbox table; create it with \
          `outbox_core::migrate` or with the output of `outbox_core::print` ({0})"
     )]
     NoTable(#[source] sqlx::Error),
     /// The database says no.
-    #[error("the outbox did not take the events: {}", said(.0))]
+    #[error("the outbox refused the events: {}", said(.0))]
     Database(#[source] sqlx::Error),
 }
 

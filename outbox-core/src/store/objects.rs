@@ -28,9 +28,10 @@ pub const OUTBOX: &[Unique] = &[
 fn lacks(table: &str, columns: &str) -> String {
     let quoted = columns.replace(", ", "\", \"");
     format!(
-        "no unique index of {table} has exactly the column(s) {columns}, as after the table was partitioned, copied or \
-         rebuilt by hand: two rows can have the same, and what is promised to take effect once does so twice; run, as the \
-         table's owner, CREATE UNIQUE INDEX ON {table} (\"{quoted}\"), or bring back the table that `migrate` makes"
+        "no unique index of {table} has exactly the column(s) {columns}, as after the table was \
+         partitioned, copied or rebuilt by hand: two rows can have the same values, and effects \
+         may happen twice; run, as the table's owner, CREATE UNIQUE INDEX ON {table} \
+         (\"{quoted}\"), or restore the table that `migrate` creates"
     )
 }
 
@@ -86,16 +87,16 @@ fn sentence(what: &str, table: &str, columns: &str) -> String {
             if columns == "dedup_key" { ", or append no event with a dedup key" } else { "" }
         ),
         "hidden" => format!(
-            "row security of {table} applies to this role, which then sees other rows than are there: run, as the table's \
-             owner, ALTER TABLE {table} DISABLE ROW LEVEL SECURITY"
+            "row security of {table} applies to this role, which then does not see all rows: run, \
+             as the table's owner, ALTER TABLE {table} DISABLE ROW LEVEL SECURITY"
         ),
         "unlogged" => format!(
-            "{table} is unlogged, so that a crash of the database empties it: run, as the table's owner, ALTER TABLE {table} \
-             SET LOGGED"
+            "{table} is unlogged, so a crash of the database empties it: run, as the table's \
+             owner, ALTER TABLE {table} SET LOGGED"
         ),
-        _ => format!(
-            "{table} has rules, which do something else than a statement says: drop them (pg_rules names them)"
-        ),
+        _ => {
+            format!("{table} has rules, which rewrite statements: drop them (pg_rules lists them)")
+        }
     }
 }
 

@@ -122,8 +122,8 @@ pub async fn open_schemas<'c>(
         sqlx::query_scalar(OPEN_SCHEMAS).persistent(persistent).fetch_one(conn).await?;
     Ok(revoke.map(|revoke| {
         format!(
-            "everybody with a login may create functions where this role's statements look for theirs, and so \
-             run code as it; run as the owner of the schema: {revoke};"
+            "everybody with a login may create functions where this role's statements look up \
+             theirs, and so run code as this role; run, as the owner of the schema: {revoke};"
         )
     }))
 }

@@ -110,7 +110,7 @@ pub fn unquoted(text: String, quoted: &[(String, String)]) -> String {
 /// Of SQLite: a trigger's RAISE.
 const RAISED_BY_TRIGGER: &str = "1811";
 /// Said behind a text in which values were left out.
-const MORE: &str = "; values are left out, `log.database_text = true` shows them";
+const MORE: &str = "; values are redacted, `log.database_text = true` shows them";
 
 /// Advice for a role: its name where it is missing.
 pub fn for_role(text: &str, role: Option<&str>) -> String {

@@ -131,8 +131,8 @@ fn each_connector_has_its_own_position() {
     assert!(server.unwrap().source_id.as_deref().unwrap().starts_with("0027:2/0027:1/1/"));
     for (source, told) in [
         (r#""connector":"oracle","scn":"1""#, "`source.connector`"),
-        (r#""connector":"mysql""#, "no position in the database's log"),
-        (r#""connector":"postgresql","txId":1"#, "no position in the database's log"),
+        (r#""connector":"mysql""#, "no position in the database log"),
+        (r#""connector":"postgresql","txId":1"#, "no position in the database log"),
     ] {
         let error = of(source).unwrap_err();
         assert_eq!(error.reason(), "missing_id");
@@ -282,7 +282,7 @@ fn what_is_no_change_is_told() {
         (crate::record("7", &[], r#"{"id":7}"#), "missing_type", "ExtractNewRecordState"),
         (postgres("7", "c", r#""before":null,"after":null"#, "1"), "invalid_payload", "`after`"),
         (postgres("7", "u", r#""before":{}"#, "1"), "invalid_payload", "`after`"),
-        (postgres("7", "m", row, "1"), "unknown_operation", "none of c, u, d, r and t"),
+        (postgres("7", "m", row, "1"), "unknown_operation", "not one of c, u, d, r and t"),
         (keyless.clone(), "missing_id", "`provide.transaction.metadata`"),
         (postgres("", "c", row, "1"), "missing_aggregate", "`events.rules.aggregate_id`"),
         (crate::record("7", &[], r#"{"op":"c","source":{}}"#), "missing_type", "`source.table`"),

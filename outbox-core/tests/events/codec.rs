@@ -78,7 +78,7 @@ fn errors_of_the_types_own_making_are_not_repeated() {
         }
     }
     let said = refused::<Even>(r#""secret""#);
-    assert!(said.contains("a value is refused"), "{said}");
+    assert!(said.contains("a value was refused"), "{said}");
     assert!(!said.contains("secret"), "{said}");
 }
 
@@ -132,5 +132,5 @@ fn a_value_without_encoding_is_an_error() {
         &outbox_core::Aggregate::new("A", "1").unwrap(),
         &map.into_iter().collect::<HashMap<(i32, i32), i32>>(),
     );
-    assert_eq!(error.unwrap_err().to_string(), "the value cannot be encoded: key must be a string");
+    assert_eq!(error.unwrap_err().to_string(), "cannot encode the value: key must be a string");
 }

@@ -114,8 +114,7 @@ fn a_sentence_blames_what_is_at_fault() {
     ];
     let error = DebeziumRouter::new(envelope).unwrap_err().to_string();
     assert!(
-        error.contains("place the columns in headers")
-            && !error.contains("as the connector has it"),
+        error.contains("place the columns in headers") && !error.contains("as in the connector"),
         "{error}"
     );
     let reader = reader(&[("table.fields.additional.placement", "type:header:eventType")], None);
@@ -387,8 +386,8 @@ fn topics_name_the_aggregate_type_as_the_router_makes_them() {
     assert_eq!(typed(&replacement("shop-$1"), "shop-order").unwrap(), "order/7");
     assert_eq!(typed(&replacement("all-events"), "all-events").unwrap(), "all-events/7");
     let error = typed(&[], "orders").unwrap_err().to_string();
-    let told = "set `route.topic.replacement` in [events.debezium] as the connector has it (it is \
-         `outbox.event.${routedByValue}` now), or `events.rules.aggregate_type`";
+    let told = "set `route.topic.replacement` in [events.debezium] as in the connector (it is \
+                `outbox.event.${routedByValue}` now), or `events.rules.aggregate_type`";
     assert!(error.contains(told), "{error}");
 }
 
@@ -401,7 +400,7 @@ fn what_fits_no_way_names_the_setting() {
     let typed = [("type", "Paid")];
     let long = "x".repeat(300);
     for (settings, placed, reason, told) in [
-        (&[][..], records("raw-change-event").remove(0), "missing_id", "did not come through it"),
+        (&[][..], records("raw-change-event").remove(0), "missing_id", "did not pass through it"),
         (
             &[],
             records("default-string").remove(0),
@@ -457,11 +456,11 @@ fn settings_are_the_routers_own() {
         assert!(DebeziumRouter::new([(name, value)]).is_ok(), "{name}");
     }
     for (name, value, told) in [
-        ("table.field.evnt.id", "id", "`table.field.evnt.id` is no setting of Debezium's"),
+        ("table.field.evnt.id", "id", "`table.field.evnt.id` is not a setting of Debezium's"),
         ("table.expand.json.payload", "yes", "is one of true, false"),
-        ("table.fields.additional.placement", "type", "is none of `column:header`"),
-        ("table.fields.additional.placement", "type:footer", "is none of `column:header`"),
-        ("route.topic.replacement", "a b.${routedByValue}", "makes no topic's name"),
+        ("table.fields.additional.placement", "type", "is not one of `column:header`"),
+        ("table.fields.additional.placement", "type:footer", "is not one of `column:header`"),
+        ("route.topic.replacement", "a b.${routedByValue}", "does not produce a topic name"),
         ("route.by.field", "", "is empty"),
     ] {
         let error = DebeziumRouter::new([(name, value)]).unwrap_err().to_string();

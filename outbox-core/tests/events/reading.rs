@@ -82,8 +82,9 @@ fn what_is_missing_is_named() {
         said(&own(), &record("k", &all[1..], "")),
         (
             "missing_id",
-            "the record has no event id: the header `event_id` is missing or empty; let its \
-             producer send one for each event, or set `events.rules.id` to where it is, with `events.format` custom"
+            "the record has no event id: the header `event_id` is missing or empty; have its \
+             producer send one for each event, or set `events.rules.id` to its place, with \
+             `events.format` custom"
                 .to_owned()
         )
     );
@@ -135,8 +136,7 @@ fn ids_of_any_text_are_read_and_shown() {
         said(&own(), &sent),
         (
             "invalid_header",
-            "the header `event_id`, read as the event id, is 1025 bytes long, more than the 1024 \
-             that are allowed"
+            "the header `event_id`, read as the event id, is 1025 bytes long, more than the allowed 1024"
                 .to_owned()
         )
     );
@@ -153,12 +153,12 @@ fn what_is_wrong_is_named_and_not_shown() {
         (
             "aggregate_version",
             "secret",
-            "the header `aggregate_version`, read as the aggregate version, is not a whole number within range",
+            "the header `aggregate_version`, read as the aggregate version, is not an integer within range",
         ),
         (
             "schema_version",
             "2147483648",
-            "the header `schema_version`, read as the schema version, is not a whole number within range",
+            "the header `schema_version`, read as the schema version, is not an integer within range",
         ),
         (
             "occurred_at",
@@ -174,10 +174,10 @@ fn what_is_wrong_is_named_and_not_shown() {
     }
     let mut sent = record("", &[("event_id", ID), ("event_type", "T")], "");
     for (key, problem) in [
-        (&[0xff][..], "is not UTF-8 text; `key:hex` reads keys that are no text"),
+        (&[0xff][..], "is not UTF-8 text; `key:hex` reads keys that are not text"),
         (
             &42_i64.to_be_bytes(),
-            "contains a NUL character, as binary keys do; `key:hex` reads keys that are no text (`events.rules.aggregate_id`)",
+            "contains a NUL character, as binary keys do; `key:hex` reads keys that are not text (`events.rules.aggregate_id`)",
         ),
     ] {
         sent.key = Some(key.to_vec().into());
@@ -240,22 +240,26 @@ fn a_payload_that_does_not_have_it_is_told_by_its_pointer() {
         (
             r#"{"id": ["secret"]}"#,
             "invalid_pointer",
-            "the payload at `/id`, read as the event id, is neither a text nor a whole number",
+            "the payload at `/id`, read as the event id, is neither a string nor an integer",
         ),
         (
             r#"{"id": 1.5}"#,
             "invalid_pointer",
-            "the payload at `/id`, read as the event id, is neither a text nor a whole number",
+            "the payload at `/id`, read as the event id, is neither a string nor an integer",
         ),
         (
             r#"{"id": null}"#,
             "missing_id",
-            "the record has no event id: the payload at `/id` is missing or empty; let its producer send one for each event, or set `events.rules.id` to where it is, with `events.format` custom",
+            "the record has no event id: the payload at `/id` is missing or empty; have its \
+             producer send one for each event, or set `events.rules.id` to its place, with \
+             `events.format` custom",
         ),
         (
             r#"["secret"]"#,
             "missing_id",
-            "the record has no event id: the payload at `/id` is missing or empty; let its producer send one for each event, or set `events.rules.id` to where it is, with `events.format` custom",
+            "the record has no event id: the payload at `/id` is missing or empty; have its \
+             producer send one for each event, or set `events.rules.id` to its place, with \
+             `events.format` custom",
         ),
     ] {
         assert_eq!(said(&reader, &record("k", &[], payload)), (reason, expected.to_owned()));
@@ -278,7 +282,7 @@ fn a_tombstone_is_an_event_unless_its_parts_are_in_the_payload() {
         said(&reader, &sent),
         (
             "tombstone",
-            "the record is a tombstone (it has no payload), so there is no event id in the payload \
+            "the record is a tombstone (it has no payload), so it has no event id in the payload \
              at `/id`; set `events.rules.id` to a header or the key as well"
                 .to_owned()
         )

@@ -47,20 +47,20 @@ fn a_typo_is_told() {
     assert!(unreadable(r#"{"id": []}"#).contains("a list of 0 places"));
     for wrong in ["head:x", "header", "value:", "keys", "", "key:", "topic:x", "pointer"] {
         let sentence = unreadable(&format!(r#"{{"id": "{wrong}"}}"#));
-        assert!(sentence.contains(&format!("`{wrong}` names no place")), "{sentence}");
+        assert!(sentence.contains(&format!("`{wrong}` is not a place")), "{sentence}");
     }
     for wrong in
         ["pointer:x", "pointer:/a~2", "pointer:/~", &format!("pointer:{}", "/a".repeat(33))]
     {
-        assert!(unreadable(&format!(r#"{{"id": "{wrong}"}}"#)).contains("is no JSON pointer"));
+        assert!(unreadable(&format!(r#"{{"id": "{wrong}"}}"#)).contains("is not a JSON pointer"));
     }
     for wrong in ["topic:a b*", "topic:a*b*"] {
         assert!(
-            unreadable(&format!(r#"{{"id": "{wrong}"}}"#)).contains("names no part of a topic")
+            unreadable(&format!(r#"{{"id": "{wrong}"}}"#)).contains("is not a part of a topic")
         );
     }
     for wrong in ["header:", "header:a|b"] {
-        assert!(unreadable(&format!(r#"{{"id": "{wrong}"}}"#)).contains("names no header"));
+        assert!(unreadable(&format!(r#"{{"id": "{wrong}"}}"#)).contains("is not a header name"));
     }
 }
 
@@ -84,7 +84,7 @@ fn contradictions_are_refused() {
     }
     assert_eq!(
         refused(r#""key""#, r#", "aggregate_version": "value:one""#),
-        "the constant in `aggregate_version` is not a whole number within range"
+        "the constant in `aggregate_version` is not an integer within range"
     );
 }
 

@@ -78,7 +78,7 @@ fn the_events_own_headers_cannot_be_set_by_hand() {
     for name in header_names::RESERVED {
         let event = OutboxEvent::new("Credited", &account(), &5).unwrap();
         let sentence = event.with_header(name, "x").unwrap_err().to_string();
-        assert!(sentence.starts_with(&format!("the header `{name}` is filled")), "{sentence}");
+        assert!(sentence.starts_with(&format!("the header `{name}` is set")), "{sentence}");
     }
     let event = OutboxEvent::tombstone("Deleted", &account()).unwrap();
     assert_eq!(event.record().payload, None);
@@ -94,13 +94,10 @@ fn texts_that_no_database_or_reader_takes_are_refused() {
     assert_eq!(said("A", "1\0"), "the aggregate id contains a NUL character");
     assert_eq!(
         said("A", &"x".repeat(1025)),
-        "the aggregate id is 1025 bytes long, more than the 1024 that are allowed"
+        "the aggregate id is 1025 bytes long, more than the allowed 1024"
     );
     let error = OutboxEvent::new("x".repeat(256), &account(), &5).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the event type is 256 bytes long, more than the 255 that are allowed"
-    );
+    assert_eq!(error.to_string(), "the event type is 256 bytes long, more than the allowed 255");
 }
 
 fn credited() -> OutboxEvent {
@@ -178,10 +175,10 @@ fn what_no_header_or_topic_can_be_is_refused_in_a_sentence() {
     says(credited().with_correlation(""), "the correlation id is empty");
     says(credited().with_correlation("a\0"), "the correlation id contains a NUL");
     says(credited().with_correlation("a".repeat(1025)), "the correlation id is 1025 bytes long");
-    says(credited().with_trace_context("00-1-2-01", ""), "the traceparent is not of the form");
+    says(credited().with_trace_context("00-1-2-01", ""), "the traceparent does not follow");
     says(credited().with_trace_context(TRACEPARENT, "\n"), "the tracestate is longer");
     for topic in ["", ".", "..", "a/b", "ü", "a b", &"a".repeat(250)] {
-        says(credited().with_topic(topic.to_owned()), "the topic is not the name of one");
+        says(credited().with_topic(topic.to_owned()), "the topic name is invalid");
     }
     assert_eq!(credited().with_topic("a".repeat(249)).unwrap().topic().unwrap().len(), 249);
 }
@@ -194,7 +191,7 @@ fn an_event_is_restored_as_it_was() {
     assert_eq!(OutboxEvent::restored(envelope.clone(), topic, headers).unwrap(), event);
     let reserved = Header { name: header_names::EVENT_ID.into(), value: None };
     let error = OutboxEvent::restored(envelope.clone(), None, vec![reserved]).unwrap_err();
-    assert!(error.to_string().starts_with("the header `event_id` is filled"), "{error}");
+    assert!(error.to_string().starts_with("the header `event_id` is set"), "{error}");
     let error = OutboxEvent::restored(envelope.clone(), Some("a b".into()), vec![]).unwrap_err();
     assert!(error.to_string().starts_with("the topic "), "{error}");
     let mut nameless = envelope;

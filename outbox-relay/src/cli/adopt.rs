@@ -38,8 +38,8 @@ fn mapping(config: &Config, table: String) -> Result<TableMapping, Vec<String>> 
     for Placement { column, place, alias } in placements {
         if own && place != Place::Header {
             wrong.push(format!(
-                "`debezium.table_fields_additional_placement` places the column {column} elsewhere than in a header, which is for \
-                 `kafka.format = \"debezium-outbox\"`"
+                "`debezium.table_fields_additional_placement` places the column {column} outside \
+                 of headers, which requires `kafka.format = \"debezium-outbox\"`"
             ));
         }
         further.push(FurtherColumn {
@@ -125,12 +125,12 @@ async fn adopted<F: Operators>(
         Err(error) => return failed_call(&error, terminal),
     };
     terminal.say(if end {
-        format!("rows of {table} are not copied any more")
+        format!("rows of {table} are no longer copied")
     } else {
-        format!("each row that is inserted into {table} is copied into outbox_events from now on")
+        format!("each row inserted into {table} is copied into outbox_events from now on")
     });
     if let Some(position) = position {
-        terminal.say(format!("the database's log stands at {position}"));
+        terminal.say(format!("the database log is at position {position}"));
     }
     Exit::Done
 }

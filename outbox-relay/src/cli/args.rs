@@ -17,7 +17,7 @@ use crate::{
 pub(super) const PROGRAM: Program<Config> = Program {
     name: "outbox-relay",
     version: env!("CARGO_PKG_VERSION"),
-    about: "Ships an outbox table to Kafka and to webhooks",
+    about: "Ship an outbox table to Kafka and to webhooks",
     exits: EXITS,
     file: "relay.toml",
     env: "OUTBOX_CONFIG",
@@ -52,23 +52,23 @@ fn outbox_of(config: &Config) -> String {
 /// One thing to do.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
 pub(super) enum Command {
-    /// Ships until SIGTERM or SIGINT
+    /// Ship until SIGTERM or SIGINT
     Run,
-    /// Looks at configuration, database and Kafka, and says what is wrong; fences nobody
+    /// Check configuration, database and Kafka, and report problems; acquires no lease
     Check {
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Creates or updates the outbox tables
+    /// Create or update the outbox tables
     Migrate {
-        /// Writes the statements out instead, for a tool of your own
+        /// Print the SQL statements instead, for your own migration tool
         #[arg(long)]
         print: bool,
-        /// Writes out instead the statements that give a role what it needs, for the tables' owner to run
+        /// Print the minimal grants for ROLE instead, to be run by the tables' owner
         #[arg(long, value_name = "ROLE", conflicts_with = "print")]
         print_grants: Option<String>,
-        /// What the role is for
+        /// Purpose of the role
         #[arg(
             long = "for",
             value_name = "KIND",
@@ -76,29 +76,29 @@ pub(super) enum Command {
             requires = "print_grants"
         )]
         kind: RoleKind,
-        /// PostgreSQL: makes the trigger that wakes relays at each INSERT, for writers that do not, or removes it
+        /// PostgreSQL: create or drop the trigger that wakes relays at each INSERT, for writers that do not notify
         #[arg(long, value_name = "STATE", conflicts_with = "print_grants")]
         notify_trigger: Option<NotifyTrigger>,
     },
-    /// PostgreSQL: has each row that is inserted into another outbox table, such as Debezium's, copied into ours
+    /// PostgreSQL: copy each row inserted into another outbox table, such as Debezium's, into `outbox_events`
     Adopt {
         /// The table, with its schema: public.outbox
         #[arg(long, value_name = "TABLE")]
         table: String,
-        /// Writes the statements out instead, for a tool of your own
+        /// Print the SQL statements instead, for your own migration tool
         #[arg(long)]
         print: bool,
-        /// Ends it: the trigger goes
+        /// Stop copying: drop the trigger
         #[arg(long)]
         end: bool,
     },
-    /// Shows how the outbox stands
+    /// Show the state of the outbox
     Status {
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Rows that were set aside: they cannot be sent, or are tried again later
+    /// List, show, retry and discard rows that are parked or in retry
     Failed {
         #[command(subcommand)]
         verb: Verb,
@@ -110,43 +110,43 @@ pub(super) enum Command {
 /// Whether the trigger is to be there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub(super) enum NotifyTrigger {
-    /// It is made, unless it is there
+    /// Create the trigger if it does not exist
     On,
-    /// It is removed
+    /// Drop the trigger
     Off,
 }
 
 /// What to do about rows that were set aside.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
 pub(super) enum Verb {
-    /// Lists them, the oldest first
+    /// List the rows, oldest first
     List {
         #[command(flatten)]
         which: Which,
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
-        /// At most so many
+        /// Maximum number of rows
         #[arg(long, default_value_t = 100)]
         max: u32,
     },
-    /// Shows everything about one row, whatever became of it
+    /// Show everything about one row, in any state
     Show {
-        /// Its number, from `failed list`
+        /// Number of the row, from `failed list`
         #[arg(value_name = "SEQ")]
         seq: i64,
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Lets them be sent once more, now, as if they had never been tried
+    /// Send the rows again now, with a new count of attempts
     Retry {
         #[command(flatten)]
         which: Which,
         #[command(flatten)]
         hand: Hand,
     },
-    /// Gives them up for good: no consumer ever sees them, and what waits behind them goes
+    /// Discard the rows permanently: no consumer ever gets them; rows blocked behind them are sent
     Discard {
         #[command(flatten)]
         which: Which,
@@ -158,10 +158,10 @@ pub(super) enum Verb {
 /// Whose hand it is.
 #[derive(Clone, PartialEq, Eq, Debug, Default, clap::Args)]
 pub(super) struct Hand {
-    /// Who decided it; by default the user of this machine
+    /// Your name for the audit; by default the user of this machine
     #[arg(long, visible_alias = "as", value_name = "NAME")]
     pub(super) by: Option<String>,
-    /// Why: written into the audit
+    /// Reason, kept in the audit
     #[arg(
         long,
         visible_alias = "why",
@@ -170,7 +170,7 @@ pub(super) struct Hand {
         hide_default_value = true
     )]
     pub(super) reason: String,
-    /// What came of it, as JSON
+    /// Print the outcome as JSON
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -181,16 +181,16 @@ pub(super) struct Which {
     /// One row, by its number
     #[arg(long)]
     pub(super) seq: Option<i64>,
-    /// Those of one aggregate
+    /// Rows of one aggregate
     #[arg(long, value_name = "TYPE/ID")]
     pub(super) aggregate: Option<String>,
-    /// Those whose error contains a text
+    /// Rows whose error contains a text
     #[arg(long, value_name = "TEXT")]
     pub(super) error: Option<String>,
-    /// Those of one event type
+    /// Rows of one event type
     #[arg(long = "type", value_name = "TYPE")]
     pub(super) event_type: Option<String>,
-    /// All of them, but those that only wait for their time
+    /// All rows except those scheduled for later
     #[arg(long)]
     pub(super) all: bool,
 }
@@ -206,7 +206,7 @@ impl Which {
                 }
                 _ => {
                     return Err(format!(
-                        "--aggregate is {text:?}; it takes TYPE/ID, such as Order/1001"
+                        "--aggregate is {text:?}; write TYPE/ID, such as Order/1001"
                     ));
                 }
             },
@@ -214,9 +214,11 @@ impl Which {
         let (error, event_type) = (self.error.clone(), self.event_type.clone());
         let choice = Choice { seq: self.seq, aggregate, error, event_type };
         match (self.all, choice == Choice::default()) {
-            (true, false) => Err("--all goes with no other choice; leave one of them out".into()),
+            (true, false) => {
+                Err("--all cannot be combined with other filters; remove one of them".into())
+            }
             (false, true) if changes => {
-                Err("say which rows: --seq, --aggregate, --error, --type or --all".into())
+                Err("choose rows: --seq, --aggregate, --error, --type or --all".into())
             }
             _ => Ok(choice),
         }

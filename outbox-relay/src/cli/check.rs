@@ -63,7 +63,7 @@ async fn database<F: Operators>(settings: F::Settings) -> Vec<Finding> {
 }
 
 async fn looked_at<F: Operators>(settings: &F::Settings, session: &mut F::Session) -> Vec<Finding> {
-    let failed = |error| vec![fatal(format!("the database cannot be looked at: {error}"))];
+    let failed = |error| vec![fatal(format!("cannot inspect the database: {error}"))];
     let mut found = whole::<F, _>(settings, session, async |s| F::findings(s).await)
         .await
         .unwrap_or_else(failed);
@@ -81,8 +81,8 @@ async fn looked_at<F: Operators>(settings: &F::Settings, session: &mut F::Sessio
 /// A destination that is down for the relay that has the turn.
 fn outage(ReportedOutage { destination, seconds, error }: &ReportedOutage) -> String {
     format!(
-        "destination {destination} has been down for {seconds} s, its rows wait: {error}; fix the receiver, sending \
-         resumes automatically"
+        "destination {destination} has been down for {seconds} s, its rows wait: {error}; fix the \
+         receiver, sending resumes automatically"
     )
 }
 
@@ -93,19 +93,19 @@ pub(super) fn doubt(overview: &Overview) -> Option<String> {
         let (are, them) = if failed == 1 { ("is", "it") } else { ("are", "them") };
         let wait = if held == 1 { "waits" } else { "wait" };
         return Some(format!(
-            "{} {are} set aside, and {held} {wait} behind {them}; look at `outbox-relay failed list`, \
+            "{} {are} parked, and {held} {wait} behind {them}; check `outbox-relay failed list`, \
              then retry or discard {them}",
             counted(failed, "row")
         ));
     }
     if waiting_for_topic == 0 {
         let (wait, go) = match waiting_for_destination {
-            1 => ("waits", "it goes by itself"),
-            _ => ("wait", "they go by themselves"),
+            1 => ("waits", "it is sent automatically"),
+            _ => ("wait", "they are sent automatically"),
         };
         return (waiting_for_destination > 0).then(|| {
             format!(
-                "{} {wait} for a destination that is out ({}); {go} when it works",
+                "{} {wait} for a destination that is down ({}); {go} once it recovers",
                 counted(waiting_for_destination, "row"),
                 overview.destinations_out.join(", "),
             )
@@ -113,12 +113,12 @@ pub(super) fn doubt(overview: &Overview) -> Option<String> {
     }
     let wait = if waiting_for_topic == 1 { "waits" } else { "wait" };
     let (topics, them) = match overview.missing_topics.len() {
-        1 => ("a topic that is missing or may not be written to", "it"),
-        _ => ("topics that are missing or may not be written to", "them"),
+        1 => ("a topic that is missing or forbidden", "it"),
+        _ => ("topics that are missing or forbidden", "them"),
     };
-    let go = if waiting_for_topic == 1 { "the row goes" } else { "the rows go" };
+    let go = if waiting_for_topic == 1 { "the row is sent" } else { "the rows are sent" };
     Some(format!(
-        "{} {wait} for {topics} ({}); create {them}, or grant WRITE on {them}, and {go}",
+        "{} {wait} for {topics} ({}); create {them}, or grant WRITE on {them}, and {go} automatically",
         counted(waiting_for_topic, "row"),
         overview.missing_topics.join(", ")
     ))
@@ -135,7 +135,7 @@ async fn brokers(config: &Config) -> Vec<Finding> {
         Ok(Ok(None)) => Vec::new(),
         Ok(Ok(Some(topic))) => vec![Finding { fatal: false, text: topic }],
         Ok(Err(text)) => vec![fatal(text)],
-        Err(_) => vec![fatal("the look at Kafka panicked; please report it".into())],
+        Err(_) => vec![fatal("the check of Kafka panicked; please report this bug".into())],
     }
 }
 
@@ -152,10 +152,11 @@ async fn aging(config: &Config) -> Option<Finding> {
     let (topics, age) = sink::aging_topics(sink_settings(config), prefix.to_owned()).await?;
     let delete = if topics.len() == 1 { "deletes" } else { "delete" };
     let text = format!(
-        "records have the time of the column {column} (`debezium.table_field_event_timestamp`), and {} {delete} them by it, \
-         {} after that time and not after they were sent: an event that is sent later, as after a long outage or by a \
-         backfill, is gone before anybody reads it; set message.timestamp.type of the topic to LogAppendTime, or \
-         retention.ms to -1, or leave the key out",
+        "records get their timestamp from the column {column} \
+         (`debezium.table_field_event_timestamp`), and {} {delete} them by it, {} after that \
+         time, not after they were sent: an event sent later, as after a long outage or by a \
+         backfill, is deleted before it is read; set message.timestamp.type of the topic to \
+         LogAppendTime, or retention.ms to -1, or remove the setting",
         topics.join(", "),
         duration::text(age),
     );

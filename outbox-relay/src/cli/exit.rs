@@ -6,12 +6,12 @@ use crate::BuildError;
 
 /// Every code of a relay's commands and what it means, for `--help` and the documentation.
 pub const EXITS: &[(Exit, &str)] = &[
-    (Exit::Done, "done; for `run`: shut down as asked"),
-    (Exit::Runtime, "failed while running; starting again is right"),
-    (Exit::Usage, "wrong usage or configuration; starting again does not help"),
-    (Exit::Database, "the database is out, refuses, or is not migrated"),
-    (Exit::Kafka, "Kafka is out or refuses"),
-    (Exit::Findings, "`check` found what keeps a relay from its work"),
+    (Exit::Done, "success; for `run`: shut down on request"),
+    (Exit::Runtime, "failed while running; restart it"),
+    (Exit::Usage, "wrong usage or configuration; a restart does not help"),
+    (Exit::Database, "database unavailable, request refused, or tables not migrated"),
+    (Exit::Kafka, "Kafka unavailable, or request refused"),
+    (Exit::Findings, "`check` found errors that prevent shipping"),
 ];
 
 impl From<&BuildError> for Exit {

@@ -78,7 +78,8 @@ async fn shown<F: Operators>(
         }
         Ok(None) => {
             terminal.complain(format!(
-                "the outbox has no row {seq}: it was removed after `retention.sent`, or has another number"
+                "the outbox has no row {seq}: it was deleted after `retention.sent`, or has \
+                 another number"
             ));
             Exit::Usage
         }
@@ -156,13 +157,13 @@ async fn steps<F: Operators>(
 /// What became of rows that are sent once more.
 pub(super) fn describe_retry(rows: u64) -> String {
     let whose = if rows == 1 { "its aggregate" } else { "their aggregates" };
-    format!("{} will be sent once more, in the order of {whose}", counted(rows, "row"))
+    format!("{} will be sent again, in the order of {whose}", counted(rows, "row"))
 }
 
 /// What became of rows that are given up.
 pub(super) fn describe_discard(rows: u64) -> String {
     let (are, them) = if rows == 1 { ("is", "it") } else { ("are", "them") };
-    format!("{} {are} given up; what waited behind {them} goes", counted(rows, "row"))
+    format!("{} {are} discarded; rows blocked behind {them} are sent", counted(rows, "row"))
 }
 
 /// The rows of a choice for people, or for machines. People read below them which destinations are down: rows that wait
@@ -179,8 +180,8 @@ pub(super) fn listed(
     }
     let outage = |ReportedOutage { destination, seconds, error }: &ReportedOutage| {
         printed::line(&format!(
-            "destination {destination} has been down for {seconds} s; its rows are unsent and will be sent when it \
-             works: {error}"
+            "destination {destination} has been down for {seconds} s; its rows are sent once it \
+             recovers: {error}"
         ))
     };
     let lines = std::iter::once(table(rows, choice)).chain(outages.iter().map(outage));
@@ -190,9 +191,9 @@ pub(super) fn listed(
 fn table(rows: &[FailedRow], choice: &Choice) -> String {
     if rows.is_empty() {
         let said = if *choice == Choice::default() {
-            "no row is set aside"
+            "no row is parked or in retry"
         } else {
-            "none of the rows that are set aside is of this choice"
+            "no row that is parked or in retry matches"
         };
         return said.into();
     }
@@ -209,7 +210,7 @@ fn table(rows: &[FailedRow], choice: &Choice) -> String {
         ]
     };
     let rows: Vec<[String; 8]> = rows.iter().map(cells).collect();
-    let heads = ["SEQ", "AGGREGATE", "TYPE", "EVENT", "STATE", "SECONDS AGO", "BEHIND IT", "WHY"];
+    let heads = ["SEQ", "AGGREGATE", "TYPE", "EVENT", "STATE", "SECONDS AGO", "BLOCKED", "ERROR"];
     columns(heads, &rows, [false; 8])
 }
 
@@ -217,9 +218,9 @@ fn table(rows: &[FailedRow], choice: &Choice) -> String {
 fn state(row: &FailedRow) -> String {
     let tries = row.attempts + 1;
     match (row.retry_seconds, &row.waits_for) {
-        (Some(0), _) => format!("tries again now (attempt {tries})"),
-        (Some(seconds), _) => format!("tries again in {seconds} s (attempt {tries})"),
+        (Some(0), _) => format!("retry now (attempt {tries})"),
+        (Some(seconds), _) => format!("retry in {seconds} s (attempt {tries})"),
         (None, Some(name)) => show::waits_for(name).into(),
-        (None, None) => "set aside".into(),
+        (None, None) => "parked".into(),
     }
 }

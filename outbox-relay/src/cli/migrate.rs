@@ -12,8 +12,8 @@ use crate::{
 };
 
 /// What is said where nobody is notified.
-const NOBODY: &str = "SQLite has nobody to notify; leave `--notify-trigger` out: the relay looks every \
-     `wake.poll_interval`";
+const NOBODY: &str = "SQLite has no notifications; remove `--notify-trigger`: the relay polls \
+                      every `wake.poll_interval`";
 
 /// Brings the tables up to date, and the trigger to what is wanted; or writes the statements out.
 pub(super) async fn migrate(
@@ -33,7 +33,7 @@ pub(super) async fn migrate(
     }
     match crate::migrate(config).await {
         Ok(applied) if applied.is_empty() => {
-            terminal.say("the outbox tables are up to date already");
+            terminal.say("the outbox tables are already up to date");
         }
         Ok(applied) => {
             let versions: Vec<String> = applied.iter().map(ToString::to_string).collect();
@@ -82,7 +82,7 @@ async fn set_trigger<F: Operators>(
     terminal.say(if is_there {
         "each INSERT into outbox_events wakes the relays"
     } else {
-        "there is no trigger that wakes the relays"
+        "no trigger wakes the relays"
     });
     Exit::Done
 }

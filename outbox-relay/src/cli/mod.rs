@@ -6,12 +6,12 @@
 //!
 //! | code | means |
 //! |---|---|
-//! | 0 | done; for `run`: shut down as asked |
-//! | 1 | failed while running; starting again is right |
-//! | 2 | wrong usage or configuration; starting again does not help |
-//! | 3 | the database is out, refuses, or is not migrated |
-//! | 4 | Kafka is out or refuses |
-//! | 5 | `check` found what keeps a relay from its work |
+//! | 0 | success; for `run`: shut down on request |
+//! | 1 | failed while running; restart it |
+//! | 2 | wrong usage or configuration; a restart does not help |
+//! | 3 | database unavailable, request refused, or tables not migrated |
+//! | 4 | Kafka unavailable, or request refused |
+//! | 5 | `check` found errors that prevent shipping |
 
 mod adopt;
 mod args;
@@ -23,6 +23,8 @@ mod run;
 mod show;
 mod status;
 
+#[cfg(test)]
+mod snapshots;
 #[cfg(test)]
 mod tests;
 

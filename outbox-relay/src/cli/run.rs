@@ -40,7 +40,8 @@ pub(super) async fn run(config: Config, signals: Signals, terminal: &mut Termina
     tokio::select! {
         ended = relay.run(signals.clone().received(1)) => told(&ended, terminal),
         () = signals.clone().received(2) => {
-            terminal.complain("a second signal ended the relay before its last batch was marked; nothing is lost");
+            terminal.complain("exiting on a second signal before the last batch was marked; \
+                               nothing is lost");
             Exit::Runtime
         }
     }

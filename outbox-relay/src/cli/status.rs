@@ -49,32 +49,32 @@ pub(super) fn table(overview: &Overview) -> String {
     let mut text = String::new();
     let seconds = |seconds: Option<i64>| seconds.map_or("-".to_owned(), |s| format!("{s} s"));
     let mut row = |name: &str, value: String| {
-        _ = writeln!(text, "{name:<16}{}", printed::line(&value));
+        _ = writeln!(text, "{name:<18}{}", printed::line(&value));
     };
     row("waiting", overview.waiting.to_string());
-    row("  held back", overview.held.to_string());
+    row("  blocked", overview.held.to_string());
     row("  oldest", seconds(overview.oldest_seconds));
-    row("set aside", overview.failed.to_string());
-    row("tries again", later(overview.retrying, overview));
+    row("parked", overview.failed.to_string());
+    row("in retry", later(overview.retrying, overview));
     row("delayed", later(overview.delayed, overview));
-    row("no topic", named(overview.waiting_for_topic, &overview.missing_topics));
-    row("destination out", destinations(overview));
+    row("missing topic", named(overview.waiting_for_topic, &overview.missing_topics));
+    row("destination down", destinations(overview));
     row("sent, kept", overview.sent.to_string());
     row("active relay", overview.holder.clone().unwrap_or_else(|| "-".into()));
     row("  since", seconds(overview.taken_seconds));
     row("  lease left", seconds(overview.lease_left_seconds));
-    row("turn", overview.fence.to_string());
-    row("stands still", why(overview).unwrap_or_default());
+    row("lease number", overview.fence.to_string());
+    row("stalled", why(overview).unwrap_or_default());
     text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
-/// What a person has to mend though no row waits at the moment.
+/// Stalls that need manual action even if no row waits.
 const WITHOUT_ROWS: [&str; 3] = ["sequence_behind: ", "id_shared: ", "forbidden: "];
 
-/// Rows that go by themselves later, and when the next of all these does.
+/// Rows that are sent automatically later, and when the next of them is due.
 fn later(rows: i64, overview: &Overview) -> String {
     match overview.next_due_seconds {
-        Some(seconds) if rows > 0 => format!("{rows} (the next row in {seconds} s)"),
+        Some(seconds) if rows > 0 => format!("{rows} (next row in {seconds} s)"),
         _ => rows.to_string(),
     }
 }
@@ -96,7 +96,7 @@ fn destinations(overview: &Overview) -> String {
     let outages: Vec<String> = overview.destination_outages.iter().map(outage).collect();
     match overview.waiting_for_destination {
         0 => outages.join("; "),
-        _ => format!("{}; rows set aside for it: {rows}", outages.join("; ")),
+        _ => format!("{}; rows waiting for it: {rows}", outages.join("; ")),
     }
 }
 
@@ -109,9 +109,9 @@ fn why(overview: &Overview) -> Option<String> {
     match (&overview.holder, overview.lease_left_seconds) {
         (Some(_), Some(1..)) => overview.standstill.clone(),
         (Some(holder), _) => Some(format!(
-            "relay_silent: {holder} is silent and its lease is over; start a relay, or look at why none \
-             reaches the database"
+            "relay_silent: {holder} is silent and its lease has expired; start a relay, or check \
+             why none reaches the database"
         )),
-        (None, _) => Some("no_relay: no relay runs; start one".into()),
+        (None, _) => Some("no_relay: no relay is running; start one".into()),
     }
 }

@@ -15,7 +15,7 @@ use crate::{
 use service_kit::testing::capture_log;
 
 /// Exit, standard output and standard error of a command line.
-async fn ran(args: &[&str], env: &[(&str, &str)]) -> (Exit, String, String) {
+pub(super) async fn ran(args: &[&str], env: &[(&str, &str)]) -> (Exit, String, String) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut terminal = Terminal::new(&mut out, &mut err);
     let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -23,7 +23,7 @@ async fn ran(args: &[&str], env: &[(&str, &str)]) -> (Exit, String, String) {
     (exit, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
 }
 
-const WHOLE: &[(&str, &str)] = &[
+pub(super) const WHOLE: &[(&str, &str)] = &[
     ("OUTBOX_KAFKA__BOOTSTRAP", "127.0.0.1:1"),
     ("OUTBOX_KAFKA__TOPIC", "{aggregate_type}"),
     ("OUTBOX_DATABASE__URL", "postgres://u:c4n4ry@127.0.0.1:1/nowhere"),
@@ -53,12 +53,12 @@ const BAD_INPUT: &[Case] = &[
     (
         &["run", "--set", "kafka.topic={order}"],
         Exit::Usage,
-        &["`kafka.topic`", "there is no {order}", "{aggregate_type}"],
+        &["`kafka.topic`", "unknown placeholder {order}", "{aggregate_type}"],
     ),
     (
         &["run", "--set", "kafka.topic=or ders"],
         Exit::Usage,
-        &["`kafka.topic`", "no name of a topic"],
+        &["`kafka.topic`", "not a valid topic"],
     ),
     (
         &["run", "--set", "wake.notify=perhaps"],
@@ -78,12 +78,12 @@ const BAD_INPUT: &[Case] = &[
     (
         &["run", "--set", "kafka.raw.acks=1"],
         Exit::Usage,
-        &["`kafka.raw` may not hold `acks`", "remove it"],
+        &["`kafka.raw` may not contain `acks`", "remove it"],
     ),
     (
         &["run", "--set", "kafka.raw.transactional.id=x"],
         Exit::Usage,
-        &["`kafka.raw` may not hold `transactional.id`", "kafka.transactional_id_prefix"],
+        &["`kafka.raw` may not contain `transactional.id`", "kafka.transactional_id_prefix"],
     ),
     (
         &["run", "--set", "kafka.sasl_password=c4n4ry"],
@@ -95,12 +95,8 @@ const BAD_INPUT: &[Case] = &[
         Exit::Usage,
         &["`kafka.transactional_id_prefix`"],
     ),
-    (&["run", "--set", "database.url=oracle://x"], Exit::Usage, &["does not say which database"]),
-    (
-        &["run", "--set", "relay.lease=10ms"],
-        Exit::Usage,
-        &["`relay.lease`", "a duration from 1s to 10m"],
-    ),
+    (&["run", "--set", "database.url=oracle://x"], Exit::Usage, &["cannot tell the database"]),
+    (&["run", "--set", "relay.lease=10ms"], Exit::Usage, &["`relay.lease`", "duration 1s–10m"]),
     (
         &["run", "--set", "relay.enabled=perhaps"],
         Exit::Usage,
@@ -109,22 +105,22 @@ const BAD_INPUT: &[Case] = &[
     (
         &["run", "--set", "retry.attempts_max=0"],
         Exit::Usage,
-        &["`retry.attempts_max`", "a whole number from 1 to 1000"],
+        &["`retry.attempts_max`", "integer 1–1000"],
     ),
     (
         &["run", "--set", "retry.attempts_max=1001"],
         Exit::Usage,
-        &["`retry.attempts_max`", "a whole number from 1 to 1000"],
+        &["`retry.attempts_max`", "integer 1–1000"],
     ),
     (
         &["run", "--set", "retry.delay_min=9ms"],
         Exit::Usage,
-        &["`retry.delay_min`", "a duration from 10ms to 1h"],
+        &["`retry.delay_min`", "duration 10ms–1h"],
     ),
     (
         &["run", "--set", "retry.delay_max=25h"],
         Exit::Usage,
-        &["`retry.delay_max`", "a duration from 10ms to 1d"],
+        &["`retry.delay_max`", "duration 10ms–1d"],
     ),
     (
         &["check", "--set", "retry.delay_min=20m"],
@@ -140,21 +136,21 @@ const BAD_INPUT: &[Case] = &[
         Exit::Usage,
         &["invalid value 'perhaps' for '--notify-trigger <STATE>'", "on, off"],
     ),
-    (&["failed", "retry"], Exit::Usage, &["say which rows", "--all"]),
+    (&["failed", "retry"], Exit::Usage, &["choose rows", "--all"]),
     (
         &["failed", "discard", "--all", "--seq", "3"],
         Exit::Usage,
-        &["--all goes with no other choice"],
+        &["--all cannot be combined with other filters"],
     ),
-    (&["failed", "list", "--aggregate", "Order"], Exit::Usage, &["it takes TYPE/ID"]),
+    (&["failed", "list", "--aggregate", "Order"], Exit::Usage, &["write TYPE/ID"]),
     (
         &["migrate", "--notify-trigger", "on", "--set", "database.url=sqlite:/nowhere/x"],
         Exit::Usage,
-        &["SQLite has nobody to notify"],
+        &["SQLite has no notifications"],
     ),
-    (&["status"], Exit::Database, &["127.0.0.1:1/nowhere cannot be reached", "check its URL"]),
-    (&["migrate"], Exit::Database, &["cannot be reached"]),
-    (&["run"], Exit::Database, &["cannot be reached"]),
+    (&["status"], Exit::Database, &["127.0.0.1:1/nowhere is unreachable", "check its URL"]),
+    (&["migrate"], Exit::Database, &["is unreachable"]),
+    (&["run"], Exit::Database, &["is unreachable"]),
 ];
 
 #[tokio::test]
@@ -172,11 +168,7 @@ async fn bad_input_ends_with_one_sentence() {
 /// What is written into the file, the exit of `check`, and parts of what is said. `run` ends with 2, whatever `check` does.
 const BAD_FILES: &[(&str, Exit, &str)] = &[
     ("[[routes]]\nevent_type = \"A\"", Exit::Usage, "`to` is missing in the [[routes]] of"),
-    (
-        "[[routes]]\nto = \"\"",
-        Exit::Usage,
-        "`routes.to` in … expected text that is not empty, found",
-    ),
+    ("[[routes]]\nto = \"\"", Exit::Usage, "`routes.to` in … expected non-empty string, found"),
     (
         "[[routes]]\nto = \"kafka\"\nevent_types = \"A\"",
         Exit::Usage,
@@ -185,23 +177,23 @@ const BAD_FILES: &[(&str, Exit, &str)] = &[
     (
         "[[routes]]\nto = \"kafka\"\n[[routes]]\nto = \"kafka\"\nevent_type = \"\"",
         Exit::Usage,
-        "`routes.event_type` in … expected text that is not empty, found",
+        "`routes.event_type` in … expected non-empty string, found",
     ),
     (
         "[[routes]]\nto = \"kafka\"\naggregate_type = \"\"",
         Exit::Usage,
-        "`routes.aggregate_type` in … expected text that is not empty, found",
+        "`routes.aggregate_type` in … expected non-empty string, found",
     ),
     (
         "[[routes]]\nto = \"shpo\"",
         Exit::Findings,
-        "[[routes]]: there is no destination `shpo`; these are there: `kafka`",
+        "[[routes]]: unknown destination `shpo`; choose one of `kafka`",
     ),
     #[cfg(feature = "webhook")]
     (
         "[[webhooks]]\nname = \"kafka\"\nurl = \"http://localhost\"",
         Exit::Findings,
-        "a destination is named \"kafka\"; a name is its own",
+        "a destination is named \"kafka\"; names are unique",
     ),
     #[cfg(feature = "webhook")]
     (
@@ -213,13 +205,13 @@ const BAD_FILES: &[(&str, Exit, &str)] = &[
     (
         "[[webhooks]]\nname = \"a\"\nurl = \"http://localhost\"\nsecret_files = [\"/nowhere/secret\"]",
         Exit::Findings,
-        "the webhook a: `webhooks.secret_files`: cannot read /nowhere/secret",
+        "webhook a: `webhooks.secret_files`: cannot read /nowhere/secret",
     ),
     #[cfg(not(feature = "webhook"))]
     (
         "[[webhooks]]\nname = \"a\"\nurl = \"http://localhost\"",
         Exit::Usage,
-        "`[[webhooks]]` needs the HTTP destination, which this build leaves out",
+        "`[[webhooks]]` needs the HTTP destination, which this build does not include",
     ),
 ];
 
@@ -251,7 +243,8 @@ async fn a_file_that_cannot_work_is_refused_by_check_and_run() {
 fn routes_and_destinations_that_get_nothing_are_doubted() {
     let text = "[[routes]]\nevent_type = \"A\"\nto = \"shop\"\n[[routes]]\nto = \"kafka\"\n\
                 [[routes]]\nevent_type = \"B\"\nto = \"kafka\"\n";
-    let behind = "[[routes]]: no event gets to the routes behind route 2, which takes all; move it to the end";
+    let behind = "[[routes]]: no event reaches the routes after route 2, which matches all; move \
+                  it to the end";
     let unused = "no route leads to the destination `crm`; add one to [[routes]]";
     let file = file_of(text);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -273,7 +266,7 @@ fn routes_and_destinations_that_get_nothing_are_doubted() {
         assert_eq!(told.iter().filter(|text| **text == doubt).count(), 1, "{doubt}: {told:?}");
     }
     let error = runtime.block_on(destination("shop").build()).unwrap_err().to_string();
-    assert!(error.starts_with("a destination is named \"shop\"; a name is its own"), "{error}");
+    assert!(error.starts_with("a destination is named \"shop\"; names are unique"), "{error}");
 
     let file = file_of(&text.replace("shop", "kafka"));
     let args = ["check", "--config", file.path().to_str().unwrap()];
@@ -311,7 +304,7 @@ async fn a_row_that_is_not_there_is_not_shown() {
         let (exit, out, err) = ran(&["failed", "show", seq, "--set", &url], WHOLE).await;
         assert_eq!((exit, out.as_str()), (Exit::Usage, ""), "{err}");
         assert!(
-            err.starts_with(&format!("error: the outbox has no row {seq}: it was removed")),
+            err.starts_with(&format!("error: the outbox has no row {seq}: it was deleted")),
             "{err}"
         );
     }
@@ -332,9 +325,9 @@ async fn check_reports_everything_at_once_on_one_stream() {
     let args = ["check", "--set", "kafka.fencing=false"];
     let (exit, out, err) = ran(&args, WHOLE).await;
     assert_eq!((exit, err.as_str()), (Exit::Findings, ""), "{out}");
-    assert!(out.starts_with("2 errors, 1 warning\n\nLEVEL"), "{out}");
+    assert!(out.starts_with("cannot start: 2 errors, 1 warning\n\nLEVEL"), "{out}");
     for part in [
-        "error    database       the database",
+        "error    database       database 127.0.0.1:1",
         "error    kafka          Kafka at 127.0.0.1:1",
         "warning  configuration  `kafka.fencing` is false",
     ] {
@@ -373,15 +366,15 @@ async fn the_statements_of_the_trigger_are_printed() {
 #[test]
 fn status_says_why_nothing_moves() {
     let mut overview = Overview { waiting: 3, oldest_seconds: Some(90), ..Overview::default() };
-    assert!(table(&overview).contains("stands still    no_relay: no relay runs"));
+    assert!(table(&overview).contains("stalled           no_relay: no relay is running"));
     overview.holder = Some("host/1".into());
     overview.lease_left_seconds = Some(0);
-    assert!(table(&overview).contains("stands still    relay_silent: host/1 is silent"));
+    assert!(table(&overview).contains("stalled           relay_silent: host/1 is silent"));
     overview.lease_left_seconds = Some(9);
     overview.standstill = Some("Kafka: all brokers are down".into());
-    assert!(table(&overview).contains("stands still    Kafka: all brokers are down"));
+    assert!(table(&overview).contains("stalled           Kafka: all brokers are down"));
     overview.waiting = 0;
-    assert!(table(&overview).ends_with("stands still"), "{}", table(&overview));
+    assert!(table(&overview).ends_with("stalled"), "{}", table(&overview));
     overview.standstill = Some("sequence_behind: 4 comes next".into());
     assert!(table(&overview).ends_with("sequence_behind: 4 comes next"), "{}", table(&overview));
 }
@@ -397,16 +390,16 @@ fn a_destination_that_is_down_is_named_by_each_command() {
     overview.holder = Some("host/1".into());
     overview.lease_left_seconds = Some(9);
     overview.destination_outages = vec![outage.clone()];
-    let line = "destination out shop (http://127.0.0.1:1) for 75 s: answered 500\u{fffd}\n";
+    let line = "destination down  shop (http://127.0.0.1:1) for 75 s: answered 500\u{fffd}\n";
     assert!(table(&overview).contains(line), "{}", table(&overview));
     overview.waiting_for_destination = 3;
     overview.destinations_out = vec!["shop (http://127.0.0.1:1)".into()];
-    let rows = "500\u{fffd}; rows set aside for it: 3 (shop (http://127.0.0.1:1))\n";
+    let rows = "500\u{fffd}; rows waiting for it: 3 (shop (http://127.0.0.1:1))\n";
     assert!(table(&overview).contains(rows), "{}", table(&overview));
     assert_eq!(
         listed(&[], std::slice::from_ref(&outage), &Choice::default(), false),
-        "no row is set aside\ndestination shop (http://127.0.0.1:1) has been down for 75 s; its rows are unsent and \
-         will be sent when it works: answered 500\u{fffd}"
+        "no row is parked or in retry\ndestination shop (http://127.0.0.1:1) has been down for 75 s; its rows are sent once \
+         it recovers: answered 500\u{fffd}"
     );
     let json = listed(&[], &[outage], &Choice::default(), true);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -428,21 +421,21 @@ fn failed_rows_are_listed_for_people_and_machines() {
         attempts: 0,
         retry_seconds: None,
         waits_for: None,
-        error: "the topic x is not there".into(),
+        error: "topic x does not exist".into(),
         behind: 2,
     };
     let again = FailedRow { attempts: 2, retry_seconds: Some(12), ..row.clone() };
     let topic = FailedRow { waits_for: Some("x".into()), ..row.clone() };
     let (rows, all) = ([row, again, topic], Choice::default());
     let expected = "\
-SEQ  AGGREGATE  TYPE       EVENT  STATE                            SECONDS AGO  BEHIND IT  WHY
-7    Order/1    OrderPaid  e-1    set aside                        3            2          the topic x is not there
-7    Order/1    OrderPaid  e-1    tries again in 12 s (attempt 3)  3            2          the topic x is not there
-7    Order/1    OrderPaid  e-1    waits for its topic              3            2          the topic x is not there";
+SEQ  AGGREGATE  TYPE       EVENT  STATE                      SECONDS AGO  BLOCKED  ERROR
+7    Order/1    OrderPaid  e-1    parked                     3            2        topic x does not exist
+7    Order/1    OrderPaid  e-1    retry in 12 s (attempt 3)  3            2        topic x does not exist
+7    Order/1    OrderPaid  e-1    waits for its topic        3            2        topic x does not exist";
     assert_eq!(listed(&rows, &[], &all, false), expected);
     let json: serde_json::Value = serde_json::from_str(&listed(&rows, &[], &all, true)).unwrap();
     assert_eq!(json["rows"][0]["behind"], 2);
-    assert_eq!(listed(&[], &[], &all, false), "no row is set aside");
+    assert_eq!(listed(&[], &[], &all, false), "no row is parked or in retry");
 }
 
 #[test]
@@ -452,36 +445,33 @@ fn a_choice_that_matches_nothing_does_not_say_that_no_row_is_set_aside() {
     let error = Choice { error: Some("may not write".into()), ..Choice::default() };
     for choice in [seq, aggregate, error] {
         let said = listed(&[], &[], &choice, false);
-        assert_eq!(said, "none of the rows that are set aside is of this choice", "{choice:?}");
+        assert_eq!(said, "no row that is parked or in retry matches", "{choice:?}");
         assert!(listed(&[], &[], &choice, true).contains("\"rows\": []"));
     }
 }
 
 #[test]
 fn one_row_is_spoken_of_as_one() {
-    assert_eq!(describe_retry(1), "1 row will be sent once more, in the order of its aggregate");
-    assert_eq!(
-        describe_retry(0),
-        "0 rows will be sent once more, in the order of their aggregates"
-    );
-    assert_eq!(describe_discard(1), "1 row is given up; what waited behind it goes");
-    assert_eq!(describe_discard(2), "2 rows are given up; what waited behind them goes");
+    assert_eq!(describe_retry(1), "1 row will be sent again, in the order of its aggregate");
+    assert_eq!(describe_retry(0), "0 rows will be sent again, in the order of their aggregates");
+    assert_eq!(describe_discard(1), "1 row is discarded; rows blocked behind it are sent");
+    assert_eq!(describe_discard(2), "2 rows are discarded; rows blocked behind them are sent");
     let mut overview = Overview { failed: 1, held: 1, ..Overview::default() };
     let one = doubt(&overview).unwrap();
-    assert!(one.starts_with("1 row is set aside, and 1 waits behind it; look at"), "{one}");
+    assert!(one.starts_with("1 row is parked, and 1 waits behind it; check"), "{one}");
     assert!(one.ends_with("then retry or discard it"), "{one}");
     (overview.failed, overview.held) = (2, 3);
     let two = doubt(&overview).unwrap();
-    assert!(two.starts_with("2 rows are set aside, and 3 wait behind them; look at"), "{two}");
+    assert!(two.starts_with("2 rows are parked, and 3 wait behind them; check"), "{two}");
     (overview.failed, overview.waiting_for_topic) = (0, 1);
     overview.missing_topics = vec!["news".into()];
-    let one = "1 row waits for a topic that is missing or may not be written to (news); create it, or grant WRITE on it, and \
-               the row goes";
+    let one = "1 row waits for a topic that is missing or forbidden (news); create it, or grant WRITE on it, and the row is \
+               sent automatically";
     assert_eq!(doubt(&overview).unwrap(), one);
     overview.waiting_for_topic = 5;
     overview.missing_topics.push("olds".into());
-    let two = "5 rows wait for topics that are missing or may not be written to (news, olds); create them, or grant WRITE on \
-               them, and the rows go";
+    let two = "5 rows wait for topics that are missing or forbidden (news, olds); create them, or grant WRITE on them, and the \
+               rows are sent automatically";
     assert_eq!(doubt(&overview).unwrap(), two);
     overview.waiting_for_topic = 0;
     assert_eq!(doubt(&overview), None);

@@ -7,7 +7,7 @@ section! {
     /// written by them with `kafka.format = "debezium-outbox"`; `outbox-relay adopt` reads a table's columns by them,
     /// whatever the format. [debezium.md](debezium.md) is about both.
     pub struct Debezium as "debezium" {
-        /// The column with the event's id. It becomes the header `id`.
+        /// The column with the event's id, which becomes the header `id`.
         table_field_event_id: String = "id";
         /// The column with the record's key.
         table_field_event_key: String = "aggregateid";
@@ -15,37 +15,40 @@ section! {
         table_field_event_type: String = "type";
         /// The column with the payload.
         table_field_event_payload: String = "payload";
-        /// The column with the record's timestamp. Without, it is the time of sending. A broker deletes records by it: an
-        /// event that is older than the topic's retention is deleted before anybody reads it.
+        /// The column with the record's timestamp. By default it is the time of sending. Brokers
+        /// delete records by it: an event older than the topic's retention is deleted before it is
+        /// read.
         table_field_event_timestamp: Option<String>;
-        /// What further columns become: `column:header`, `column:envelope`, `column:partition`, each with `:alias` behind
-        /// it if it has another name there, separated by commas.
+        /// Where additional columns go: `column:header`, `column:envelope`, `column:partition`,
+        /// each followed by `:alias` for another name, separated by commas.
         table_fields_additional_placement: String;
-        /// Whether a payload that is a JSON object is written as one, not as a string that holds it.
+        /// Whether a JSON object payload is written as an object, not as a string that contains it.
         table_expand_json_payload: bool;
-        /// What becomes of null in such an object: `ignore` leaves it out.
+        /// How null is written in such an object: `ignore` leaves it out.
         table_json_payload_null_behavior: NullBehavior;
-        /// What becomes of an empty array in such an object: `ignore` leaves it out.
+        /// How an empty array is written in such an object: `ignore` leaves it out.
         table_json_payload_empty_array_behavior: EmptyArrayBehavior;
-        /// Whether an event whose payload is null or blank is a tombstone, whatever the converter makes of null.
+        /// Whether an event with a null or blank payload is a tombstone, regardless of the converter.
         route_tombstone_on_empty_payload: bool;
-        /// The column that decides on the topic. Of another table it is the aggregate's type, too. Of `outbox_events` it may
-        /// be any of its columns, such as `event_type`; another name stands for `aggregate_type`.
+        /// The column that determines the topic. Of another table it is the aggregate's type, too. Of
+        /// `outbox_events` it may be any column, such as `event_type`; another name stands for
+        /// `aggregate_type`.
         route_by_field: String = "aggregatetype";
-        /// What that column is matched with, as a whole; a value that does not match is the topic.
+        /// The pattern that the whole value of that column must match; a value that does not match
+        /// is the topic itself.
         route_topic_regex: String = "(?<routedByValue>.*)";
-        /// The topic of a value that matches, with `${name}` and `$1` for groups.
+        /// The topic of a matching value, with `${name}` and `$1` for groups.
         route_topic_replacement: String = "outbox.event.${routedByValue}";
         /// How keys are written: `string` is Connect's `StringConverter`, `json` its `JsonConverter`.
         key_converter: KeyConverter;
-        /// Whether its schema goes with each key (`json` alone).
+        /// Whether each key carries its schema (`json` only).
         key_converter_schemas_enable: bool = "true";
-        /// How payloads are written: as keys, or with `bytes` as they are (`ByteArrayConverter`, `BinaryDataConverter`).
+        /// How payloads are written: like keys, or unchanged with `bytes` (`ByteArrayConverter`, `BinaryDataConverter`).
         value_converter: ValueConverter;
-        /// Whether its schema goes with each payload (`json` alone).
+        /// Whether each payload carries its schema (`json` only).
         value_converter_schemas_enable: bool = "true";
-        /// The connector's `topic.prefix`. With it each record has the four headers `__debezium.context.…`, too, and
-        /// schemas of envelopes have their names.
+        /// The connector's `topic.prefix`. If set, each record also has the four headers
+        /// `__debezium.context.…`, and schemas of envelopes have their names.
         topic_prefix: Option<String>;
     }
 }

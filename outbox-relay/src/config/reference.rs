@@ -10,7 +10,7 @@ pub(super) const HEAD: &str =
 
 const REPEATED: &str = "\
 Written in two brackets, any number of times. In the environment and in flags the tables are numbered from 0, such as
-`OUTBOX_WEBHOOKS__0__URL` or `--set routes.0.to=shop`; a number that the file has changes that table.
+`OUTBOX_WEBHOOKS__0__URL` or `--set routes.0.to=shop`; a number used in the file overrides keys of that table.
 
 ";
 

@@ -47,11 +47,12 @@ section! {
     /// `[relay]`: how relays of one outbox share it.
     #[derive(Copy)]
     pub struct Relaying as "relay" {
-        /// Whether it ships at all. For services that run it inside: one that is switched off opens no connection, and
-        /// waits to be asked to end.
+        /// Whether it ships at all. For services that embed it: a disabled relay opens no
+        /// connection and waits for shutdown.
         enabled: bool = "true";
-        /// How long the active relay may be silent before another takes over, by the database's clock. It renews
-        /// three times within. A relay that dies is missed for so long; one that is shut down hands over at once.
+        /// How long the active relay may be silent before another acquires the lease, by the
+        /// database's clock. It renews three times within. After a crash nothing is sent for up to
+        /// this long; a shutdown releases the lease at once.
         lease: Duration = "15s", in 1s..=10m;
     }
 }
@@ -59,18 +60,19 @@ section! {
 section! {
     /// `[database]`: the database of the outbox.
     pub struct Database as "database" {
-        /// The database of the outbox: `postgres://user:password@host/name` or `sqlite:path`. Special characters of the
-        /// password are percent-encoded. What the URL of PostgreSQL leaves out comes from the variables `PGUSER`, `PGPASSWORD`
-        /// (or a password file, `PGPASSFILE`), `PGHOST`, `PGPORT`, `PGDATABASE` and their like.
+        /// The database of the outbox: `postgres://user:password@host/name` or `sqlite:path`.
+        /// Percent-encode special characters in the password. PostgreSQL: parts that the URL leaves
+        /// out come from the variables `PGUSER`, `PGPASSWORD` (or a password file, `PGPASSFILE`),
+        /// `PGHOST`, `PGPORT` and `PGDATABASE`.
         url: Secret = required;
         #[doc = service_kit::database_tls!()]
         tls: Option<DatabaseTls>, shown "`verify-full` for another machine";
-        /// The schema of the outbox tables (PostgreSQL); the search path of its sessions is this schema alone.
+        /// PostgreSQL: the schema of the outbox tables; the search path is this schema alone.
         schema: Option<String>;
         /// Longest statement.
         statement_timeout: Duration = "20s", in 100ms..=10m;
-        /// Prepared statements kept per connection; 0 for PgBouncer in transaction mode, which also cannot LISTEN:
-        /// set `wake.notify` to false there.
+        /// Prepared statements kept per connection; 0 for PgBouncer in transaction mode, which does
+        /// not support LISTEN either: set `wake.notify` to false there.
         statement_cache: u16 = "100", in 0..=10_000;
     }
 }
@@ -78,31 +80,31 @@ section! {
 section! {
     /// `[kafka]`: the cluster, and how events get there.
     pub struct Kafka as "kafka" {
-        /// The brokers: `host:port`, several separated by commas. Not needed where no route leads to Kafka.
+        /// The brokers: `host:port`, separated by commas. Not needed if no route leads to Kafka.
         bootstrap: String = required;
-        /// The topic of a row that names none: text with `{aggregate_type}` and `{event_type}`, such as
-        /// `shop.{aggregate_type}`. Order per aggregate holds within a topic. Not needed where no route leads to Kafka, nor with
-        /// another format than `own`.
+        /// The topic of a row that names none: a template with `{aggregate_type}` and
+        /// `{event_type}`, such as `shop.{aggregate_type}`. Order per aggregate holds within a
+        /// topic. Not needed if no route leads to Kafka, nor with another format than `own`.
         topic: String = required;
-        /// What records look like: `own`, or `debezium-outbox`, as Debezium's outbox event router writes them by the settings
-        /// of `[debezium]`, topics and keys included.
+        /// The format of records: `own`, or `debezium-outbox`, as Debezium's outbox event router
+        /// writes them by the settings of `[debezium]`, including topics and keys.
         format: RecordFormat;
-        /// Each batch is a transaction of Kafka, and a relay that takes over fences its predecessor at the broker.
-        /// Without it a relay that was frozen longer than its lease may write old events behind newer ones of the
-        /// same aggregate.
+        /// Whether each batch is a Kafka transaction, and a relay that acquires the lease fences
+        /// its predecessor at the broker. Without it, a relay that was frozen longer than its lease
+        /// may write old events behind newer ones of the same aggregate.
         fencing: bool = "true";
-        /// The transactional id is this, a `-` and the outbox's own id. The user needs WRITE and DESCRIBE on it (a
-        /// prefixed ACL serves).
+        /// The transactional id is this prefix, a `-` and the outbox's id. The user needs WRITE and
+        /// DESCRIBE on it (a prefixed ACL is enough).
         transactional_id_prefix: String = "outbox-relay";
-        /// How long a batch may wait for the brokers. Afterwards what became of it is unknown: it is purged,
-        /// aborted, and read from the database again.
+        /// How long a batch may wait for the brokers. After that its outcome is unknown: it is
+        /// purged, aborted, and read from the database again.
         delivery_timeout: Duration = "30s", in 1s..=7m;
-        /// The largest record; a larger row is set aside. What `append` takes by default fits in, and fits a broker
-        /// with default settings.
+        /// The largest record; larger rows are parked. The default fits what `append` accepts by
+        /// default, and brokers with default settings.
         message_bytes_max: usize = "1028KiB", in 1kB..=1GB;
         /// TLS and SASL, passed through to the client.
         ..flatten security: Security;
-        /// Further settings by librdkafka's names; which may be set is said below.
+        /// Further librdkafka settings by their own names; the list of allowed ones is below.
         raw: Raw;
     }
 }
@@ -111,9 +113,9 @@ section! {
     /// `[batch]`: how much is read, sent and marked together.
     #[derive(Copy)]
     pub struct Batch as "batch" {
-        /// Rows that are read, sent and marked together; with fencing they are one transaction of Kafka.
+        /// Maximum number of rows that are read, sent and marked together; with fencing they are one Kafka transaction.
         events_max: usize = "1000", in 1..=10_000;
-        /// Their payloads together. A single larger row goes alone.
+        /// Maximum size of their payloads. A single larger row is sent alone.
         bytes_max: usize = "4MiB", in 1KiB..=1GiB;
     }
 }
@@ -122,10 +124,11 @@ section! {
     /// `[wake]`: what makes the relay look.
     #[derive(Copy)]
     pub struct Wake as "wake" {
-        /// Whether the relay LISTENs for the NOTIFY of each append, on a connection of its own (PostgreSQL).
+        /// Whether the relay LISTENs for the NOTIFY of each append, on a separate connection (PostgreSQL).
         notify: bool = "true";
-        /// How often it looks without being told, a fifth as often while it LISTENs and has found no row for a minute; 0s
-        /// never. One of the two has to be on; the poll also finds what a NOTIFY during a broken connection would have told.
+        /// How often the relay polls; a fifth as often while it LISTENs and has found no row for a
+        /// minute; 0s never. One of `notify` and `poll_interval` must be on; the poll also finds
+        /// rows whose NOTIFY was lost with a broken connection.
         poll_interval: Duration = "1s", in 0s..=10m;
     }
 }
@@ -136,9 +139,9 @@ section! {
     pub struct Retention as "retention" {
         /// How long sent and discarded rows are kept.
         sent: Duration = "1d", in 0s..=3650d;
-        /// How often older ones are removed.
+        /// How often older rows are deleted.
         prune_interval: Duration = "10s", in 1s..=1d;
-        /// How many a statement removes at most.
+        /// Maximum number of rows per DELETE.
         chunk: u32 = "5000", in 1..=100_000;
     }
 }
@@ -148,9 +151,9 @@ section! {
     /// event of a destination is an outage, and spends no attempt.
     #[derive(Copy)]
     pub struct Retry as "retry" {
-        /// Attempts of an event, the first included; then its row is set aside until a person decides.
+        /// Attempts of an event, the first included; then its row is parked until an operator decides.
         attempts_max: u32 = "15", in 1..=1_000;
-        /// The delay before the second attempt; it doubles each time, and half of it is left to chance.
+        /// The delay before the second attempt; it doubles each time, with jitter in its upper half.
         delay_min: Duration = "1s", in 10ms..=1h;
         /// The longest delay between two attempts.
         delay_max: Duration = "10m", in 10ms..=1d;
@@ -158,14 +161,15 @@ section! {
 }
 
 section! {
-    /// `[[routes]]`: which events go where. The first that takes an event says its destination; what none takes is set
-    /// aside. Without any, all goes to Kafka.
+    /// `[[routes]]`: which events go where. The first route that matches an event sets its
+    /// destination; unmatched events are parked. Without routes, all go to Kafka.
     pub struct Route as "routes" {
-        /// Event types: text in which `*` stands for any number of characters.
+        /// Event types: a pattern in which `*` matches any number of characters.
         event_type: String = "*";
-        /// Aggregate types, likewise.
+        /// Aggregate types, as a pattern.
         aggregate_type: String = "*";
-        /// The destination: `kafka`, or the name of one that the configuration or the program has.
+        /// The destination: `kafka`, or the name of a destination in the configuration or the
+        /// program.
         to: String = required;
     }
 }
@@ -174,11 +178,11 @@ section! {
     /// `[limits]`: what bounds waiting.
     #[derive(Copy)]
     pub struct Limits as "limits" {
-        /// Longest delay between attempts to reach a database or a Kafka that is out, and between probes of a
-        /// destination that is out, whatever delay it asks for.
+        /// Longest delay between attempts to reach a database or Kafka that is down, and between
+        /// probes of a destination that is down, even if it asks for more.
         outage_delay_max: Duration = "10s", in 100ms..=10m;
-        /// How long a shutdown waits for the batch and the calls that are under way. A call that is cut short is made
-        /// again, under the same event id.
+        /// How long a shutdown waits for the batch and the calls in flight. An interrupted call is
+        /// repeated with the same event id.
         shutdown_deadline: Duration = "10s", in 100ms..=10m;
     }
 }

@@ -91,7 +91,8 @@ impl Config {
         if !prefix.is_empty() && !is_name(prefix, 200) {
             found.push(Problem::fatal(
                 &["kafka.transactional_id_prefix"],
-                "`kafka.transactional_id_prefix` may hold letters, digits, `.`, `_` and `-`, at most 200",
+                "`kafka.transactional_id_prefix` may contain letters, digits, `.`, `_` and `-`, \
+                 at most 200",
             ));
         }
     }
@@ -100,16 +101,21 @@ impl Config {
         let polls = !self.wake.poll_interval.is_zero();
         let sqlite = matches!(self.database_kind(), Ok(DatabaseKind::Sqlite));
         if !polls && (sqlite || !self.wake.notify) {
-            let why = if sqlite { "SQLite tells nobody" } else { "`wake.notify` is false" };
+            let why = if sqlite { "SQLite has no notifications" } else { "`wake.notify` is false" };
             found.push(Problem::fatal(
                 &["wake.notify", "wake.poll_interval"],
-                format!("nothing would wake the relay: `wake.poll_interval` is 0s and {why}; set `wake.poll_interval` to 1s, say"),
+                format!(
+                    "nothing would wake the relay: `wake.poll_interval` is 0s and {why}; set \
+                         `wake.poll_interval`, for example to 1s"
+                ),
             ));
         }
         if self.wake.notify && self.database.statement_cache == 0 && !sqlite {
             found.push(Problem::doubt(
                 &["wake.notify", "database.statement_cache"],
-                "`database.statement_cache` is 0, as for a pooler in transaction mode, and such a pooler loses LISTEN: set `wake.notify` to false, or let `database.url` name the server itself",
+                "`database.statement_cache` is 0, as for a pooler in transaction mode, which does \
+                 not support LISTEN: set `wake.notify` to false, or connect `database.url` to the \
+                 server directly",
             ));
         }
     }
@@ -119,7 +125,13 @@ impl Config {
         if statement > lease * 4 {
             found.push(Problem::doubt(
                 &["database.statement_timeout", "relay.lease"],
-                format!("a statement may hang for `database.statement_timeout` ({}), far longer than `relay.lease` ({}): the relay would only notice then that it has lost its turn; lower the first", text(statement), text(lease)),
+                format!(
+                    "a statement may hang for `database.statement_timeout` ({}), far longer \
+                         than `relay.lease` ({}): the relay would notice the loss of its lease \
+                         only then; lower the first",
+                    text(statement),
+                    text(lease)
+                ),
             ));
         }
     }
@@ -141,7 +153,9 @@ impl Config {
         if !self.kafka.fencing && self.reaches_kafka() {
             found.push(Problem::doubt(
                 &["kafka.fencing"],
-                "`kafka.fencing` is false: a relay that is frozen longer than `relay.lease` may wake and write old events behind newer ones of the same aggregate, which no consumer can put right; run one relay only, or set it to true",
+                "`kafka.fencing` is false: a relay that is frozen longer than `relay.lease` may \
+                 wake and write old events behind newer ones of the same aggregate, which no \
+                 consumer can repair; run one relay only, or set it to true",
             ));
         }
     }
@@ -154,8 +168,8 @@ fn webhooks(webhooks: &[Webhook]) -> Vec<Problem> {
 
 #[cfg(not(feature = "webhook"))]
 fn webhooks(webhooks: &[Webhook]) -> Vec<Problem> {
-    let text = "`[[webhooks]]` needs the HTTP destination, which this build leaves out; build inbox-outbox-relay with \
-                the feature `webhook`";
+    let text = "`[[webhooks]]` needs the HTTP destination, which this build does not include; \
+                build inbox-outbox-relay with the feature `webhook`";
     let first = webhooks.first().map(|_| Problem::fatal(&["webhooks.url"], text));
     first.into_iter().collect()
 }

@@ -52,8 +52,7 @@ pub(super) fn expand(text: &str, kept: Kept) -> Result<Expanded, String> {
     };
     if matches!(json, Json::Array(_)) {
         return Err(
-            "the payload is an array, and Debezium's connector stops at one that it is to expand"
-                .into(),
+            "the payload is an array, which cannot be expanded, as in Debezium's connector".into(),
         );
     }
     let mut left = VALUES_MAX;
@@ -67,10 +66,11 @@ pub(super) fn expand(text: &str, kept: Kept) -> Result<Expanded, String> {
 /// take all memory.
 const VALUES_MAX: usize = 1_000_000;
 
-const LARGE: &str = "the payload expands to more than 1000000 values (each object of an array gets the fields of all others), \
-                     and the relay sends no such record";
-const CONTRADICTORY: &str = "the payload has values in one array or field that do not go together, or a whole number beyond 64 \
-                             bits, and Debezium's connector stops at one that it is to expand";
+const LARGE: &str = "the payload expands to more than 1000000 values (each object of an array \
+                     gets the fields of all others), so it is not sent";
+const CONTRADICTORY: &str = "the payload has incompatible values in one array or field, or an \
+                             integer beyond 64 bits, and cannot be expanded, as in Debezium's \
+                             connector";
 
 /// What a field counts as: a long name is written with each value, so it counts as more than one.
 fn cost(name: &str) -> usize {

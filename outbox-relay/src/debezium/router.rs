@@ -56,8 +56,8 @@ impl Router {
         let envelope = placements.iter().any(|placement| placement.place == Place::Envelope);
         if envelope && settings.value_converter != ValueConverter::Json {
             wrong.push(
-                "`debezium.table_fields_additional_placement` makes an envelope, which Connect writes with a JsonConverter; set \
-                 `debezium.value_converter` to json"
+                "`debezium.table_fields_additional_placement` makes an envelope, which requires a \
+                 JsonConverter; set `debezium.value_converter` to json"
                     .into(),
             );
         }
@@ -125,7 +125,9 @@ impl Router {
     fn timestamp(&self, event: &OutboxEvent) -> Result<Option<i64>, String> {
         let occurred = event.envelope().occurred_at_ms;
         match self.settings.table_field_event_timestamp.as_ref().and(occurred) {
-            Some(..0) => Err("the event's timestamp is before 1970, and Kafka takes none".into()),
+            Some(..0) => {
+                Err("the event's timestamp is before 1970, which Kafka does not accept".into())
+            }
             timestamp => Ok(timestamp),
         }
     }
@@ -159,14 +161,17 @@ impl Router {
             (schema, payload)
         } else {
             let schema = schema.ok_or(
-                "the payload is an empty array, and Debezium's connector stops at one that it is to expand into an envelope",
+                "the payload is an empty array, which cannot be expanded into an envelope, as in \
+                 Debezium's connector",
             )?;
             let (schema, value) = self.envelope(row, (schema, payload), fields)?;
             (Some(schema), value)
         };
         match (settings.value_converter, value) {
             (ValueConverter::String, Value::Bytes(_)) => Err(
-                "the payload's column holds bytes, of which a StringConverter makes no text; set `debezium.value_converter` to bytes".into(),
+                "the payload's column contains bytes, which a StringConverter cannot write; set \
+                 `debezium.value_converter` to bytes"
+                    .into(),
             ),
             (ValueConverter::String, value) => Ok(converter::string(&value)),
             (ValueConverter::Json, value) => Ok(Some(converter::json(
@@ -177,7 +182,9 @@ impl Router {
             (ValueConverter::Bytes, Value::Null) => Ok(None),
             (ValueConverter::Bytes, Value::Bytes(bytes)) => Ok(Some(bytes)),
             (ValueConverter::Bytes, _) => Err(
-                "the payload's column holds text, which a ByteArrayConverter does not take; set `debezium.value_converter` to string or json".into(),
+                "the payload's column contains text, which a ByteArrayConverter cannot write; set \
+                 `debezium.value_converter` to string or json"
+                    .into(),
             ),
         }
     }
@@ -222,8 +229,8 @@ fn conflicts(settings: &Debezium) -> Vec<String> {
     let mut wrong = Vec::new();
     if settings.table_expand_json_payload && settings.value_converter != ValueConverter::Json {
         wrong.push(
-            "`debezium.table_expand_json_payload` makes objects, which Connect writes with a JsonConverter; set \
-             `debezium.value_converter` to json"
+            "`debezium.table_expand_json_payload` makes objects, which require a JsonConverter; \
+             set `debezium.value_converter` to json"
                 .into(),
         );
     }
@@ -265,6 +272,6 @@ fn partition_of(column: &str, value: &Value) -> Result<Option<i32>, String> {
         _ => None,
     };
     number.map(Some).ok_or_else(|| {
-        format!("the column {column} names no partition: it takes a whole number from 0 on")
+        format!("the column {column} contains no partition number: write an integer from 0")
     })
 }

@@ -67,9 +67,14 @@ impl<'a> Row<'a> {
         let told = event.headers().iter().find(|header| header.name == ROW);
         let adopted = match told {
             None => None,
-            Some(told) => Some(told.value.as_ref().and_then(|value| Adopted::read(value)).ok_or_else(
-                || format!("the header `{ROW}` of the row is not what `outbox-relay adopt` makes its trigger write; run it again, then correct the row or discard it"),
-            )?),
+            Some(told) => Some(
+                told.value.as_ref().and_then(|value| Adopted::read(value)).ok_or_else(|| {
+                    format!(
+                        "the row's header `{ROW}` was not written by the trigger of \
+                            `outbox-relay adopt`; run it again, then correct the row or discard it"
+                    )
+                })?,
+            ),
         };
         Ok(Self { event, settings, adopted })
     }
@@ -98,7 +103,11 @@ impl<'a> Row<'a> {
             Some(bytes) => match String::from_utf8(bytes.into()) {
                 Ok(text) => Value::String(text),
                 Err(_) => {
-                    return Err("the payload is no text; set `debezium.value_converter` to bytes for payloads of any kind".into());
+                    return Err(
+                        "the payload is not text; set `debezium.value_converter` to bytes \
+                                for payloads of any kind"
+                            .into(),
+                    );
                 }
             },
         };
@@ -119,8 +128,8 @@ impl<'a> Row<'a> {
                 return Ok(own_column(self.event, "event_id"));
             }
             return Err(format!(
-                "the row has come without its column {name}, which `[debezium]` names; run `outbox-relay adopt` again for the \
-                 rows to come, and discard this one or correct its header `{ROW}`"
+                "the row lacks the column {name}, which `[debezium]` names; run `outbox-relay \
+                 adopt` again for future rows, and discard this one or correct its header `{ROW}`"
             ));
         }
         let Debezium {

@@ -22,7 +22,8 @@ impl TopicRule {
     pub(super) fn read(pattern: &str, replacement: &str) -> Result<Self, String> {
         let read = Regex::new(&format!("^(?:{pattern})$")).map_err(|error| {
             format!(
-                "`debezium.route_topic_regex` cannot be read: {error}; it has neither look-around nor back-references here"
+                "`debezium.route_topic_regex` is not a valid pattern: {error}; look-around and \
+                 back-references are not supported"
             )
         })?;
         let groups = read.captures_len();
@@ -73,7 +74,7 @@ fn parts(replacement: &str, groups: usize, names: &[&str]) -> Result<Vec<Part>, 
             }
             '$' => {
                 let digit = |c: Option<char>| c.and_then(|c| c.to_digit(10)).map(|d| d as usize);
-                let mut number = digit(rest.next()).ok_or("has a `$` without a group behind it")?;
+                let mut number = digit(rest.next()).ok_or("has a `$` without a group after it")?;
                 while let Some(next) = digit(rest.peek().copied()) {
                     if number * 10 + next >= groups {
                         break;
@@ -122,7 +123,7 @@ mod tests {
     #[test]
     fn a_rule_that_cannot_be_followed_is_refused() {
         for (pattern, replacement, word) in [
-            ("(", "x", "cannot be read"),
+            ("(", "x", "not a valid pattern"),
             (".*", "${nobody}", "\"nobody\""),
             (".*", "$1", "the group 1"),
             (".*", "a$", "without a group"),

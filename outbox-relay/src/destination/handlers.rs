@@ -148,7 +148,8 @@ impl Sink for Handlers {
             outcomes.push(match self.routes.get(event_type) {
                 Some(route) => route.deliver(delivery).await,
                 None => Outcome::refused(format!(
-                    "no handler is registered for events of type {event_type}; register one, or route them elsewhere"
+                    "no handler is registered for events of type {event_type}; register one, or \
+                     route them elsewhere"
                 )),
             });
         }
@@ -176,7 +177,7 @@ impl Sink for Handlers {
         let starts = self.routes.iter().map(|(event_type, route)| async move {
             match tokio::time::timeout(self.deadline, route.start()).await {
                 Ok(Err(error)) if !error.is_outage() => {
-                    Err(format!("the codec of {event_type} does not start: {error}"))
+                    Err(format!("the codec of {event_type} cannot start: {error}"))
                 }
                 _ => Ok(()),
             }
@@ -203,7 +204,7 @@ impl<H: Handler, C: Decode<H::Event>> Route for Decoding<H, C> {
             Err(CodecError::Unavailable(error)) => return Outcome::unavailable(error),
             Err(error) => {
                 return Outcome::refused(format!(
-                    "{error}; correct its producer, or the type that the handler takes"
+                    "{error}; fix its producer, or the handler's type"
                 ));
             }
         };
@@ -359,7 +360,7 @@ mod tests {
     async fn a_codec_that_does_not_start_is_told_and_an_outage_is_waited_for() {
         let away = CodecError::Unavailable("away".into());
         let wrong = CodecError::other("no key");
-        let expected = "the codec of Paid does not start: no key";
+        let expected = "the codec of Paid cannot start: no key";
         for (said, expected) in
             [(None, Ok(())), (Some(away), Ok(())), (Some(wrong), Err(expected.to_owned()))]
         {

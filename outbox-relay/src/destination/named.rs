@@ -57,8 +57,8 @@ pub(crate) async fn problems(config: &Config, destinations: &[Destination]) -> V
     for (at, name) in names.iter().enumerate() {
         if name == KAFKA || !is_name(name, 100) || names[..at].contains(name) {
             found.push(Problem::fatal(&[], format!(
-                "a destination is named {name:?}; a name is its own, is not `{KAFKA}`, and has letters, digits, `.`, \
-                 `_` and `-`, at most 100"
+                "a destination is named {name:?}; names are unique, not `{KAFKA}`, and consist of \
+                 letters, digits, `.`, `_` and `-`, at most 100"
             )));
         }
     }
@@ -75,19 +75,26 @@ pub(crate) async fn problems(config: &Config, destinations: &[Destination]) -> V
                 found.push(Problem::doubt(
                     &["routes.event_type"],
                     format!(
-                        "[[routes]]: no event gets to the routes behind route {number}, which takes all; move it to \
-                         the end"
+                        "[[routes]]: no event reaches the routes after route {number}, which \
+                         matches all; move it to the end"
                     ),
                 ));
             }
             if !routes.take_all() {
-                found.push(Problem::doubt(&["routes.event_type"], "an event that no route of [[routes]] takes is set aside; let the last route take all, `event_type = \"*\"`, if that is not meant"));
+                found.push(Problem::doubt(
+                    &["routes.event_type"],
+                    "an event that matches no route \
+                                                                   of [[routes]] is parked; \
+                                                                   unless you want that, let the \
+                                                                   last route match all: \
+                                                                   `event_type = \"*\"`",
+                ));
             }
         }
     }
     for Destination { name, sink, .. } in destinations {
         if let Err(error) = sink.check().await {
-            found.push(Problem::fatal(&[], format!("the destination `{name}`: {error}")));
+            found.push(Problem::fatal(&[], format!("destination `{name}`: {error}")));
         }
     }
     found

@@ -265,9 +265,9 @@ fn ended(round: Round) -> Result<(), TurnEnd> {
 fn id_shared(turn: Turn, lease: &Lease) {
     let id = turn.outbox_id;
     let why = format!(
-        "id_shared: another relay uses this outbox's id {id} at the broker, and each breaks the other's \
-         batches off: one of a copy of this database, or one that still works on the database before a \
-         failover. End it, or give the copy an id of its own: UPDATE outbox_relays SET outbox_id = \
+        "id_shared: two relays use transactional id {id} and keep fencing each other: the other \
+         one works on a copy of this database, or still on the database from before a failover. \
+         Stop it, or give the copy a new id: UPDATE outbox_relays SET outbox_id = \
          gen_random_uuid() (SQLite: lower(hex(randomblob(16))))"
     );
     if lease.report_standstill(&why) {

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Written on a row that is not sent before a time of its own.
-const NOT_YET: &str = "its time, `deliver_after`, has not come; it goes by itself then";
+const NOT_YET: &str = "scheduled for later (`deliver_after`); sent automatically";
 
 /// What decides where rows go.
 pub(super) struct Sorter<'a> {
@@ -234,8 +234,8 @@ impl Sorter<'_> {
         let event_type = &envelope.event_type;
         if self.routes.way(event_type, kind) == Way::Nowhere {
             let error = format!(
-                "no route takes events of type {event_type} of the aggregate type {kind}; add one to [[routes]], then \
-                 retry the row"
+                "no route matches events of type {event_type} of the aggregate type {kind}; add \
+                 one to [[routes]], then retry the row"
             );
             return Err(failure(label(aggregate, *id), error));
         }
@@ -285,8 +285,8 @@ pub(super) fn waits(
 ) -> RowFailure {
     let error = match what {
         TopicWait::Presence => format!(
-            "the topic {topic} is not there; create it, and the row goes by itself, or correct `kafka.topic` or the \
-             row's own topic"
+            "topic {topic} does not exist; create it, and the row is sent automatically, or \
+             correct `kafka.topic` or the row's own topic"
         ),
         TopicWait::Permission => Forbidden::topic(&topic).to_string(),
     };

@@ -55,8 +55,8 @@ impl fmt::Display for Forbidden {
         let (resource, remedy) = match *resource {
             "transactional_id" => (
                 "transactional id",
-                "grant WRITE on it (a prefixed ACL on `kafka.transactional_id_prefix` serves), or set `kafka.fencing` to \
-                 false and run one relay only",
+                "grant WRITE on it (a prefixed ACL on `kafka.transactional_id_prefix` is enough), \
+                 or set `kafka.fencing` to false and run one relay only",
             ),
             "cluster" => (
                 "cluster",
@@ -66,8 +66,8 @@ impl fmt::Display for Forbidden {
         };
         write!(
             f,
-            "forbidden: Kafka does not allow this user to {operation} the {resource} {name}: {remedy}; the relay continues by \
-             itself then"
+            "forbidden: Kafka denies this user {operation} on the {resource} {name}: {remedy}; \
+             the relay resumes automatically"
         )
     }
 }
@@ -108,24 +108,24 @@ pub(super) fn code(error: &KafkaError) -> Code {
 pub(super) fn of_record(code: Code, topic: &str, bytes: usize) -> String {
     match code {
         Code::UnknownTopic | Code::UnknownTopicOrPartition => format!(
-            "the topic {topic} is not there; create it, or correct `kafka.topic` or the row's own topic, \
-             and retry the row"
+            "topic {topic} does not exist; create it, or correct `kafka.topic` or the row's own \
+             topic, and retry the row"
         ),
         Code::TopicAuthorizationFailed => Forbidden::topic(topic).to_string(),
         Code::MessageSizeTooLarge | Code::InvalidMessageSize => format!(
-            "the record of {bytes} bytes is larger than `kafka.message_bytes_max` or than the topic \
-             {topic} takes (`max.message.bytes`); raise both and retry the row, or discard it"
+            "the record of {bytes} bytes is larger than `kafka.message_bytes_max` or than topic \
+             {topic} accepts (`max.message.bytes`); raise both and retry the row, or discard it"
         ),
         Code::UnknownPartition => format!(
-            "the topic {topic} has no partition of the number that the row names; add partitions and retry the row, or \
-             discard it"
+            "topic {topic} has no partition with the number in the row; add partitions and retry \
+             the row, or discard it"
         ),
         Code::InvalidTopic => {
-            format!("{topic} is no name of a topic; correct it and retry the row")
+            format!("{topic} is not a valid topic name; correct it and retry the row")
         }
         other => format!(
-            "the topic {topic} does not take the record ({other}); look at the topic's settings and \
-             retry the row, or discard it"
+            "topic {topic} refused the record ({other}); check the topic's settings and retry the \
+             row, or discard it"
         ),
     }
 }
@@ -135,15 +135,16 @@ pub(super) fn of_timestamp(topic: &str, event_ms: Option<i64>) -> String {
     let limits = "`message.timestamp.after.max.ms` (an hour by default) or `message.timestamp.before.max.ms`";
     match event_ms {
         Some(millis) => format!(
-            "the topic {topic} does not take the record's timestamp, {millis} ms since 1970: it is the event's own time, from \
-             the column that `debezium.table_field_event_timestamp` names, and further from the broker's clock than \
-             {limits} of the topic allow; correct the column, or set `message.timestamp.type` of the topic to \
-             LogAppendTime, and retry the row, or discard it"
+            "topic {topic} refused the record's timestamp, {millis} ms since 1970: it is the \
+             event's own time, from the column that `debezium.table_field_event_timestamp` names, \
+             and further from the broker's clock than {limits} of the topic allow; correct the \
+             column, or set `message.timestamp.type` of the topic to LogAppendTime, and retry the \
+             row, or discard it"
         ),
         None => format!(
-            "the topic {topic} does not take the record's timestamp, the time of sending by this machine's clock: it is \
-             further from the broker's clock than {limits} of the topic allow; let both clocks follow NTP and retry the \
-             row"
+            "topic {topic} refused the record's timestamp, the time of sending by this machine's \
+             clock: it is further from the broker's clock than {limits} of the topic allow; \
+             synchronize both clocks by NTP and retry the row"
         ),
     }
 }

@@ -74,7 +74,7 @@ where
         let metadata = match producer.client().fetch_metadata(Some(name), ASK_MAX) {
             Ok(metadata) => metadata,
             Err(error) => {
-                return TopicStatus::Unknown(format!("asking for the topic {name}: {error}"));
+                return TopicStatus::Unknown(format!("querying the topic {name} failed: {error}"));
             }
         };
         let told = metadata.topics().iter().find(|topic| topic.name() == name);
@@ -146,8 +146,8 @@ pub(crate) fn inspect(
         client.poll(Duration::from_millis(100));
         client.context().sentence(&settings.bootstrap).unwrap_or_else(|| {
             format!(
-                "Kafka at {} does not answer ({error}); check `kafka.bootstrap`, the network, and whether \
-                 the brokers want TLS or SASL",
+                "Kafka at {} does not answer ({error}); check `kafka.bootstrap`, the network, and \
+                 whether the brokers require TLS or SASL",
                 settings.bootstrap
             )
         })

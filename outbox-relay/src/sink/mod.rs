@@ -115,7 +115,7 @@ impl Sink {
             .name("outbox-sink".into())
             .spawn(move || thread::run(&settings, ready, &taken));
         if let Err(error) = spawned {
-            return Err(ConnectError::Outage(format!("the system starts no thread: {error}")));
+            return Err(ConnectError::Outage(format!("cannot start a thread: {error}")));
         }
         match answer.await {
             Ok(Ok(())) => Ok(Self { commands }),

@@ -92,7 +92,7 @@ fn fence(producer: &BatchProducer, settings: &SinkSettings) -> Result<(), Connec
             matches!(&error, rdkafka::error::KafkaError::Transaction(said) if said.is_retriable());
         if !again || began.elapsed() > READY_MAX {
             let why = producer.producer.context().trouble().unwrap_or_else(|| {
-                format!("Kafka at {} gives no producer a turn: {error}", settings.bootstrap)
+                format!("Kafka at {} grants no producer: {error}", settings.bootstrap)
             });
             return Err(ConnectError::Outage(why));
         }

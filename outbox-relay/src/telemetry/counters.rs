@@ -4,26 +4,26 @@ service_kit::counters! {
     /// What a relay has done so far. Written once per batch, read at any time.
     struct Counters;
 
-    /// Rows that were acknowledged by the brokers and marked as sent.
+    /// Rows acknowledged by the brokers and marked as sent.
     sent,
-    /// Batches that went through.
+    /// Batches delivered.
     batches,
     /// Batches of unknown outcome: purged, aborted and read from the database again.
     unknown,
-    /// Events that destinations other than Kafka have taken.
+    /// Events accepted by destinations other than Kafka.
     delivered,
-    /// Attempts that failed, of rows that are tried again.
+    /// Failed attempts of rows in retry.
     retries,
-    /// Batches that the broker refused, since another producer had come.
+    /// Batches refused by the broker because another producer fenced this one.
     fenced,
-    /// Rows that were set aside.
+    /// Rows parked.
     failed,
-    /// Looks at the database for rows that wait.
+    /// Polls of the database for waiting rows.
     looks,
-    /// Attempts that found no database or no Kafka.
+    /// Attempts that failed because the database or Kafka was unavailable.
     outages,
-    /// Turns that were taken.
+    /// Leases acquired.
     turns,
-    /// Rows that were removed after their retention.
+    /// Rows deleted after their retention.
     pruned,
 }

@@ -39,7 +39,7 @@ use service_kit::Counter;
 pub(crate) fn reference() -> String {
     let mut page = String::from(
         "\n## Signals\n\n\
-         Everything the relay tells is a log event with the target `outbox_relay` and the field `signal`.\n\n",
+         Everything the relay reports is a log event with the target `outbox_relay` and the field `signal`.\n\n",
     );
     page.push_str(&SignalEntry::reference(SIGNALS));
     page.push_str(&Counter::reference(Counts::DOCS, "Relay::counters"));

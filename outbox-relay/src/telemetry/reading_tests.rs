@@ -46,8 +46,8 @@ fn a_relay_is_ready_when_it_has_the_turn_or_another_has() {
     assert_eq!(reasons(&readings), ["starting"], "nobody knows yet whose turn it is");
     meters.stands_by("host/7", MINUTE);
     let Readiness { ready, turn, sentence, .. } = readings.readiness();
-    assert!(ready && turn == "others" && sentence.contains("host/7 has the turn"), "{sentence}");
-    assert!(sentence.ends_with("this relay stands by"), "{sentence}");
+    assert!(ready && turn == "others" && sentence.contains("host/7 is active"), "{sentence}");
+    assert!(sentence.ends_with("this relay is on standby"), "{sentence}");
     meters.has_turn(Deadline::new(Instant::now() + MINUTE));
     assert_eq!((readings.readiness().ready, readings.readiness().turn), (true, "own"));
     meters.turn_is_over();
@@ -64,7 +64,7 @@ fn a_relay_that_is_switched_off_is_ready() {
     meters.switch_off();
     let Readiness { ready, sentence, .. } = readings.readiness();
     assert!(ready && readings.live());
-    assert_eq!(sentence, "the relay is switched off: `relay.enabled` is false");
+    assert_eq!(sentence, "the relay is disabled: `relay.enabled` is false");
 }
 
 #[test]

@@ -107,10 +107,10 @@ impl Readings {
         } else if live.ended {
             vec![Unready::new("ended", "the relay has ended")]
         } else if live.at.is_none() {
-            vec![Unready::new("starting", "the relay has not begun to run")]
+            vec![Unready::new("starting", "the relay has not started yet")]
         } else if live.ending {
             let sentence =
-                "the relay is shutting down: the batch under way is marked, nothing new begins";
+                "the relay is shutting down: the batch in flight is marked, nothing new starts";
             vec![Unready::new("ending", sentence)]
         } else if let Some(sentence) = stuck(live) {
             vec![Unready::new("stuck", sentence)]
@@ -142,15 +142,15 @@ fn at_work(meters: &Meters, live: &Live) -> Vec<Unready> {
             let over = Instant::now().saturating_duration_since(*until);
             if over > OUT_MAX && reasons.is_empty() {
                 let sentence = format!(
-                    "the lease of the relay that had the turn has been over for {over:.0?}, and this one has not \
-                     taken it; is the database reachable?"
+                    "the lease of the previous relay expired {over:.0?} ago, and this relay has \
+                     not acquired it; check that the database is reachable"
                 );
                 reasons.push(Unready::new("lease_over", sentence));
             }
         }
         TurnState::Unknown if reasons.is_empty() => {
-            let sentence =
-                "the relay has not learnt yet whose turn it is; is the database reachable?";
+            let sentence = "the relay does not know yet who holds the lease; check that the database is \
+                 reachable";
             reasons.push(Unready::new("starting", sentence));
         }
         TurnState::Unknown => {}
@@ -199,7 +199,8 @@ fn stuck(live: &Live) -> Option<String> {
     let silence = live.at?.elapsed();
     (silence > SILENCE_MAX).then(|| {
         format!(
-            "the relay's task has not come round for {silence:.0?}: the machine is starved, or the thread is blocked"
+            "the relay's task has been blocked for {silence:.0?}: the machine is overloaded, or \
+             the thread is blocked"
         )
     })
 }
@@ -207,16 +208,14 @@ fn stuck(live: &Live) -> Option<String> {
 /// Whose turn it is, by name and for people.
 fn turn(live: &Live) -> (&'static str, String) {
     match &live.turn {
-        _ if live.off => {
-            ("unknown", "the relay is switched off: `relay.enabled` is false".to_owned())
-        }
-        TurnState::Unknown => ("unknown", "nobody's turn is known".to_owned()),
-        TurnState::Own(_) => ("own", "this relay has the turn".to_owned()),
+        _ if live.off => ("unknown", "the relay is disabled: `relay.enabled` is false".to_owned()),
+        TurnState::Unknown => ("unknown", "the holder of the lease is unknown".to_owned()),
+        TurnState::Own(_) => ("own", "this relay is active".to_owned()),
         TurnState::Others { holder, until } => {
             let left = until.saturating_duration_since(Instant::now());
             let sentence = format!(
-                "{holder} has the turn, its lease lasts for another {left:.0?} unless it is prolonged; this relay \
-                 stands by"
+                "{holder} is active, its lease expires in {left:.0?} unless renewed; this relay \
+                 is on standby"
             );
             ("others", sentence)
         }

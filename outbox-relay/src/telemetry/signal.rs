@@ -3,18 +3,18 @@
 use service_kit::{PanicReport, TracesNotice, telemetry::Shown};
 
 service_kit::signals! {
-    /// Everything the relay tells. Each has one level and one set of fields.
+    /// Everything the relay reports. Each has one level and one set of fields.
     enum Signal: "outbox_relay", Shown::shown;
 
-    info "active" "this relay has the turn"
-    /// This relay has taken its turn at the outbox, and its predecessor is fenced at the broker unless that is switched off.
+    info "active" "relay is active"
+    /// This relay acquired the lease, and its predecessor is fenced at the broker unless fencing is off.
     Active {
-        /// The number of the turn.
+        /// The number of the lease.
         fence: i64,
     }
 
     warn "broker_trouble" "Kafka client fault, retrying automatically: {error}"
-    /// The Kafka client reports a fault that it retries: brokers down, authentication. Each cause is told at once, then every 30 s.
+    /// The Kafka client reports a fault that it retries: brokers down, authentication. Each cause is reported at once, then every 30 s.
     BrokerTrouble {
         /// How often it was met.
         times: u64,
@@ -26,7 +26,7 @@ service_kit::signals! {
     }
 
     warn "database_outage" "database unavailable, retrying automatically: {error}"
-    /// The database cannot be reached or refuses. Nothing is lost; the relay retries automatically. Each cause is told at once, then every 30 s.
+    /// The database cannot be reached or refuses requests. Nothing is lost; the relay retries automatically. Each cause is reported at once, then every 30 s.
     DatabaseOutage {
         /// How often it was met.
         times: u64,
@@ -38,7 +38,7 @@ service_kit::signals! {
     }
 
     warn "destination_outage" "{destination} is down, retrying automatically: {error}"
-    /// A destination fails for every event that goes there: three aggregates in a row, or nobody reaches it. Nothing is lost and no attempt is spent; single events probe it until one is delivered. It is reported at once, then every 30 s.
+    /// A destination fails for every event: three aggregates in a row, or it is unreachable. Nothing is lost and no attempt is spent; single events probe it until one is delivered. Reported at once, then every 30 s.
     DestinationOutage {
         /// Its name, and what it shares the outage with.
         destination: String,
@@ -49,8 +49,8 @@ service_kit::signals! {
         error: String,
     }
 
-    info "destination_works" "a destination works again"
-    /// A destination that was out has taken an event.
+    info "destination_works" "destination recovered"
+    /// A destination that was down has accepted an event.
     DestinationWorks {
         /// Its name, and what it shared the outage with.
         destination: String,
@@ -58,20 +58,20 @@ service_kit::signals! {
         seconds: u64,
     }
 
-    info "disabled" "the relay ships nothing: `relay.enabled` is false"
-    /// The relay is switched off by its configuration, `relay.enabled`: it opens no connection and ships nothing.
+    info "disabled" "relay is disabled: `relay.enabled` is false"
+    /// The relay is disabled by `relay.enabled`: it opens no connection and ships nothing.
     Disabled
 
     warn "doubtful" "{reason}"
-    /// Values of the configuration that do not go well together; `check` tells them, too.
+    /// Configuration values that do not fit together; `check` reports them, too.
     Doubtful {
         ;
         /// What, and what to change.
         reason: String,
     }
 
-    warn "fenced" "another producer with this transactional id has come: {error}"
-    /// The broker has fenced this relay: another one with the same transactional id has come. Whoever has the turn in the database goes on.
+    warn "fenced" "fenced by another producer with this transactional id: {error}"
+    /// The broker fenced this relay: another one uses the same transactional id. The holder of the lease continues.
     Fenced {
         ;
         /// What the broker said.
@@ -79,7 +79,7 @@ service_kit::signals! {
     }
 
     error "forbidden" "{reason}"
-    /// Kafka does not allow the user to write to a topic, whose rows wait, or to use its transactional id, so that nothing is sent to Kafka. It is tried again by itself.
+    /// Kafka does not allow the user to write to a topic, whose rows wait, or to use its transactional id, so that nothing is sent to Kafka. Retried automatically.
     Forbidden {
         ;
         /// What to grant.
@@ -87,14 +87,14 @@ service_kit::signals! {
     }
 
     error "http_failed" "{error}"
-    /// The HTTP port cannot be had. The relay works on without metrics and health, and tries again.
+    /// The HTTP port cannot be bound. The relay continues without metrics and health, and retries.
     HttpFailed {
         ;
         /// Why, and what to do.
         error: String,
     }
 
-    info "http_listening" "metrics and health are served"
+    info "http_listening" "serving metrics and health"
     /// The HTTP port serves metrics and health.
     HttpListening {
         /// Where.
@@ -102,7 +102,7 @@ service_kit::signals! {
     }
 
     error "id_shared" "{reason}"
-    /// The broker fences this relay again and again though it has the turn: a relay of a copy of the database has the same id, or one that still works on the database before a failover.
+    /// The broker keeps fencing this relay although it holds the lease: a relay of a copy of the database has the same id, or one that still works on the database from before a failover.
     IdShared {
         ;
         /// What, and what to do.
@@ -110,7 +110,7 @@ service_kit::signals! {
     }
 
     warn "kafka_outage" "Kafka unavailable, retrying automatically: {error}"
-    /// No producer can be made ready. Nothing is lost; the relay retries automatically. Each cause is told at once, then every 30 s.
+    /// No producer can be initialized. Nothing is lost; the relay retries automatically. Each cause is reported at once, then every 30 s.
     KafkaOutage {
         /// How often it was met.
         times: u64,
@@ -121,8 +121,8 @@ service_kit::signals! {
         error: String,
     }
 
-    warn "lease_impossible" "the lease of the active relay ends later than any lease could"
-    /// The lease of the relay that has the turn ends later than it can: the database's clock was set back, or is behind that of the database before a failover. Without a sign of life it is taken after `wait` seconds.
+    warn "lease_impossible" "the lease of the active relay ends later than possible"
+    /// The lease of the active relay ends later than possible: the database's clock was set back, or is behind that of the database before a failover. If the holder stays silent, the lease is acquired after `wait` seconds.
     LeaseImpossible {
         /// Who has it.
         holder: String,
@@ -132,8 +132,8 @@ service_kit::signals! {
         wait: u64,
     }
 
-    warn "listening_broken" "the connection that listens for new rows is broken, they are looked for meanwhile: {error}"
-    /// The connection that is told of new rows is broken; the poll finds them meanwhile. Each cause is told at once, then every 30 s.
+    warn "listening_broken" "LISTEN connection lost, polling meanwhile: {error}"
+    /// The connection that LISTENs for new rows is broken; the poll finds them meanwhile. Each cause is reported at once, then every 30 s.
     ListeningBroken {
         /// How often it was met.
         times: u64,
@@ -144,14 +144,14 @@ service_kit::signals! {
         error: String,
     }
 
-    info "moving" "the relay ships again"
-    /// What stood still until a person acted ships again.
+    info "moving" "relay resumed"
+    /// The relay ships again after a stall that required manual action.
     Moving
 
     info "outage_over" "an outage is over"
-    /// What was told of the database, of Kafka (`broker_trouble`, `kafka_outage`, `unknown`), of listening, of removing old rows or of reading for metrics is over: the database answers, brokers have taken a batch or a producer, or answer a question of the relay's. What comes back within 30 s is told as over only when it has not come for 30 s.
+    /// An outage of the database, Kafka (`broker_trouble`, `kafka_outage`, `unknown`), listening, pruning or reading for metrics is over: the database answers, brokers accepted a batch or a producer, or answered a query. What recurs within 30 s is reported as over only once it has been away for 30 s.
     OutageOver {
-        /// The signal that told it; `kafka_outage` for all three of Kafka.
+        /// The signal that reported it; `kafka_outage` for all three of Kafka.
         of: &'static str,
         /// How often it was met.
         times: u64,
@@ -160,7 +160,7 @@ service_kit::signals! {
     }
 
     error "panicked" "a thread panicked: {error}"
-    /// A thread panicked: a bug, of the program or of what it embeds. Reported where the log is JSON; else Rust prints it.
+    /// A thread panicked: a bug, of the program or of embedded code. Reported where the log is JSON; otherwise Rust prints it.
     Panicked {
         /// Its name.
         thread: String,
@@ -173,15 +173,15 @@ service_kit::signals! {
         error: String,
     }
 
-    debug "pruned" "old rows were removed"
+    debug "pruned" "old rows pruned"
     /// Rows older than the retention were removed.
     Pruned {
         /// How many.
         removed: u64,
     }
 
-    warn "prune_failed" "old rows could not be removed, it is tried again later: {error}"
-    /// Removing old rows failed; it is tried again at the next interval. Each cause is told at once, then every 30 s.
+    warn "prune_failed" "pruning old rows failed, retrying later: {error}"
+    /// Pruning failed; it is retried at the next interval. Each cause is reported at once, then every 30 s.
     PruneFailed {
         /// How often it was met.
         times: u64,
@@ -192,8 +192,8 @@ service_kit::signals! {
         error: String,
     }
 
-    warn "reading_failed" "the outbox could not be read for metrics, it is tried again: {error}"
-    /// What metrics tell of the outbox could not be read, though the database answers; the metrics are absent until it can. Rows are shipped as before. Each cause is told at once, then every 30 s.
+    warn "reading_failed" "reading the outbox for metrics failed, retrying: {error}"
+    /// Metrics of the outbox could not be read, though the database answers; they are absent until they can. Rows are shipped as before. Each cause is reported at once, then every 30 s.
     ReadingFailed {
         /// How often it was met.
         times: u64,
@@ -205,15 +205,15 @@ service_kit::signals! {
     }
 
     error "sequence_behind" "{reason}"
-    /// The sequence of `outbox_events.seq` is behind its table, as after a logical copy of the database: new rows would be sent before older ones. Nothing is sent until it is mended.
+    /// The sequence of `outbox_events.seq` is behind its table, as after a logical copy of the database: new rows would be sent before older ones. Nothing is sent until it is fixed.
     SequenceBehind {
         ;
         /// The numbers, and what to do.
         reason: String,
     }
 
-    error "set_aside" "a row cannot be sent and was set aside: {error}"
-    /// A row cannot be sent. It was set aside, and later rows of its aggregate wait behind it until a person lets it go or gives it up: `outbox-relay failed`.
+    error "set_aside" "row parked, it cannot be sent: {error}"
+    /// A row cannot be sent. It is parked, and later rows of its aggregate wait behind it until an operator retries or discards it: `outbox-relay failed`.
     SetAside {
         /// Its number.
         seq: i64,
@@ -224,8 +224,8 @@ service_kit::signals! {
         error: String,
     }
 
-    info "shutdown_begun" "the relay was asked to end"
-    /// The relay was asked to end.
+    info "shutdown_begun" "shutdown requested"
+    /// The relay was asked to shut down.
     ShutdownBegun
 
     info "started" "{program} started"
@@ -244,29 +244,29 @@ service_kit::signals! {
         program: String,
     }
 
-    info "standby" "another relay has the turn"
-    /// Another relay has the turn; this one stands by.
+    info "standby" "another relay is active"
+    /// Another relay holds the lease; this one is on standby.
     Standby {
-        /// Who has it.
+        /// The holder.
         holder: String,
     }
 
-    info "topic_found" "a topic that was missing is there, or one that was forbidden is not any more"
-    /// A topic that was missing is there, or one that was `forbidden` takes records again: the rows that wait for it go.
+    info "topic_found" "a missing topic exists now, or a forbidden one is allowed"
+    /// A missing topic exists now, or one that was `forbidden` accepts records again: the rows that wait for it are sent.
     TopicFound {
         /// Its name.
         topic: String,
     }
 
     warn "topic_missing" "rows wait for a topic that is missing"
-    /// A topic is not there. Its rows wait, and so do later ones of their aggregates; they go by themselves when it is there.
+    /// A topic does not exist. Its rows wait, and so do later ones of their aggregates; they are sent automatically once it exists.
     TopicMissing {
         /// Its name.
         topic: String,
     }
 
-    info "traces_exported" "spans are exported again"
-    /// What was told as `traces_lost` is over: the receiver of `traces.endpoint` takes spans again.
+    info "traces_exported" "span export recovered"
+    /// `traces_lost` is over: the receiver of `traces.endpoint` accepts spans again.
     TracesExported {
         /// How many were lost meanwhile.
         spans: u64,
@@ -274,8 +274,8 @@ service_kit::signals! {
         seconds: u64,
     }
 
-    warn "traces_lost" "spans are not exported, the work goes on without them: {error}"
-    /// The receiver of `traces.endpoint` does not take spans, or not fast enough: they are lost, and nothing else is. Told once, until `traces_exported`.
+    warn "traces_lost" "spans are not exported, shipping continues without them: {error}"
+    /// The receiver of `traces.endpoint` does not accept spans, or not fast enough: they are lost, and nothing else is. Reported once, until `traces_exported`.
     TracesLost {
         /// How many, so far.
         spans: u64,
@@ -284,15 +284,15 @@ service_kit::signals! {
         error: String,
     }
 
-    warn "turn_lost" "another relay has taken the turn"
-    /// This relay was silent for longer than its lease, and another has taken the turn, or nobody has yet; or the outbox was given another id, under which the next turn begins.
+    warn "turn_lost" "lease lost"
+    /// This relay was silent for longer than its lease, which another has acquired or nobody holds yet; or the outbox was given another id, under which the next lease starts.
     TurnLost {
-        /// The number of the lost turn.
+        /// The number of the lost lease.
         fence: i64,
     }
 
-    warn "unknown" "what became of a batch is not known, its rows are read again: {error}"
-    /// A delivery failed or ran into its time-out: what became of the batch is unknown. It is purged and aborted, and its rows are read from the database again, by a new producer. Each cause is told at once, then every 30 s.
+    warn "unknown" "outcome of a batch unknown, reading its rows again: {error}"
+    /// A delivery failed or timed out: the outcome of the batch is unknown. It is purged and aborted, and its rows are read from the database again, by a new producer. Each cause is reported at once, then every 30 s.
     Unknown {
         /// Rows of the batch.
         rows: usize,
@@ -305,8 +305,9 @@ service_kit::signals! {
         error: String,
     }
 
-    warn "webhook_file" "a file of the webhook {webhook} cannot be used, what it held before is: {error}"
-    /// A file of a webhook cannot be read any more, or holds what cannot be used. What it held before is used on. Told once for each cause.
+    warn "webhook_file" "webhook {webhook} keeps its previous settings, a file cannot be used: \
+                         {error}"
+    /// A file of a webhook cannot be read any more, or its content cannot be used. Its previous content stays in use. Reported once for each cause.
     WebhookFile {
         /// Its name.
         webhook: String,
@@ -315,8 +316,8 @@ service_kit::signals! {
         error: String,
     }
 
-    error "went_back" "the database went back to an older state"
-    /// Rows that were sent are not in the outbox any more: the database went back to an older state, by a failover or a restore. What it has is read and sent again; what it has lost was sent nevertheless.
+    error "went_back" "the database was reset to an older state"
+    /// Rows that were sent are no longer in the outbox: the database was reset to an older state, by a failover or a restore. The rows that it has are read and sent again; rows that it lost were sent nevertheless.
     WentBack {
         /// Rows that are not there.
         rows: u64,

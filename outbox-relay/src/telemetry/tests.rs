@@ -1,6 +1,6 @@
 //! Signals are what their table says.
 
-use service_kit::testing::capture_log;
+use service_kit::testing::{assert_snapshot, capture_log, messages};
 
 use super::*;
 
@@ -37,7 +37,7 @@ fn every() -> Vec<Signal> {
         Signal::PruneFailed { times: 3, seconds: 30, error: error.clone() },
         Signal::Pruned { removed: 9 },
         Signal::ReadingFailed { times: 3, seconds: 30, error: error.clone() },
-        Signal::SequenceBehind { reason: "4 comes next".into() },
+        Signal::SequenceBehind { reason: "next is 4".into() },
         Signal::SetAside { seq: 7, event: "Order/1 e-1".into(), error: error.clone() },
         Signal::ShutdownBegun,
         Signal::Started {
@@ -74,6 +74,13 @@ fn every_signal_is_told_as_the_table_says() {
         wanted.sort_unstable();
         assert_eq!(names, wanted, "{}", entry.name);
     }
+}
+
+#[test]
+fn every_message_of_a_signal_is_its_snapshot() {
+    let lines = capture_log(|| every().iter().for_each(Signal::emit));
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/telemetry/snapshots/signals.txt");
+    assert_snapshot(path, &messages(&lines));
 }
 
 #[test]

@@ -35,16 +35,16 @@ fn json_fields(webhook: &mut Webhook, fields: &[&str]) {
 const WRONG: &[(Change, &str)] = &[
     (
         |w| w.name.clear(),
-        "`webhooks.name` of \"\" is wrong: expected text that is not empty, found \"\"",
+        "`webhooks.name` of \"\" is invalid: expected non-empty string, found \"\"",
     ),
     (
         |w| w.name = "a b".into(),
-        "`webhooks.name` of \"a b\" may hold letters, digits, `.`, `_` and `-`, at most 63",
+        "`webhooks.name` of \"a b\" may contain letters, digits, `.`, `_` and `-`, at most 63",
     ),
     (|w| w.name = "x".repeat(64), "at most 63"),
     (
         |w| w.url.clear(),
-        "`webhooks.url` of \"shop\" is wrong: expected text that is not empty, found \"\"",
+        "`webhooks.url` of \"shop\" is invalid: expected non-empty string, found \"\"",
     ),
     (
         |w| w.url = "shop.example".into(),
@@ -55,42 +55,39 @@ const WRONG: &[(Change, &str)] = &[
     (|w| w.url = "https://{aggregate_id}.example/".into(), "has a placeholder in host or port"),
     (|w| w.url = "https://h:{aggregate_id}/".into(), "has a placeholder in host or port"),
     (|w| w.url = "https://h{topic}".into(), "has a placeholder in host or port"),
-    (|w| w.url = "https://ada:secret@h/".into(), "has credentials in it, where they are shown"),
+    (|w| w.url = "https://ada:secret@h/".into(), "contains credentials, which would be shown"),
     (|w| w.url = "https://h/#x".into(), "has a `#`"),
-    (|w| w.url = "https://".into(), "is no URL: empty host"),
-    (|w| w.url = "https://h:99999/".into(), "is no URL: invalid port number"),
-    (|w| w.url = "https://h/{id}".into(), "has {id}, which is none of {event_type}"),
+    (|w| w.url = "https://".into(), "is not a URL: empty host"),
+    (|w| w.url = "https://h:99999/".into(), "is not a URL: invalid port number"),
+    (|w| w.url = "https://h/{id}".into(), "has {id}, which is not one of {event_type}"),
     (|w| w.url = "https://h/{topic".into(), "has a `{` without its `}`"),
-    (|w| w.url = "https://h/topic}".into(), "what a URL cannot hold as it is"),
-    (|w| w.url = "https://h/a b".into(), "what a URL cannot hold as it is"),
-    (|w| w.url = "https://h/ü".into(), "what a URL cannot hold as it is"),
-    (|w| w.url = "https://h/a/../b".into(), "what a URL cannot hold as it is"),
-    (|w| w.url = "https://h/a\\b".into(), "what a URL cannot hold as it is"),
-    (|w| w.url = "https://h\\{topic}".into(), "what a URL cannot hold as it is"),
+    (|w| w.url = "https://h/topic}".into(), "that a URL does not allow"),
+    (|w| w.url = "https://h/a b".into(), "that a URL does not allow"),
+    (|w| w.url = "https://h/ü".into(), "that a URL does not allow"),
+    (|w| w.url = "https://h/a/../b".into(), "that a URL does not allow"),
+    (|w| w.url = "https://h/a\\b".into(), "that a URL does not allow"),
+    (|w| w.url = "https://h\\{topic}".into(), "that a URL does not allow"),
     (
         |w| w.url = "http://shop.example/in".into(),
         "`webhooks.url` of \"shop\" is http:// and names another machine: events and credentials would go \
-             unencrypted, to whoever answers; use https://, or, where the network itself is trusted, set \
-             `insecure_http` to true",
+             unencrypted to an unverified receiver; use https://, or set `insecure_http` to true if \
+             you trust the network",
     ),
     (|w| w.url = "http://localhost.example/".into(), "names another machine"),
     (|w| w.url = "http://10.0.0.1/".into(), "names another machine"),
-    (
-        |w| w.source.clear(),
-        "`webhooks.source` of \"shop\" is wrong: expected text that is not empty",
-    ),
-    (|w| w.source = "a b".into(), "`webhooks.source` of \"shop\" is no URI reference"),
-    (|w| w.content_type.clear(), "expected text that is not empty"),
+    (|w| w.source.clear(), "`webhooks.source` of \"shop\" is invalid: expected non-empty string"),
+    (|w| w.source = "a b".into(), "`webhooks.source` of \"shop\" is not a URI reference"),
+    (|w| w.content_type.clear(), "expected non-empty string"),
     (|w| w.header_names = vec!["Event-Type".into()], "has an entry without a colon"),
     (
         |w| w.header_names = vec!["webhook-id: X-Id".into()],
-        "`webhooks.header_names` of \"shop\" has \"webhook-id\", which is none of aggregate-id, ",
+        "`webhooks.header_names` of \"shop\" has \"webhook-id\", which is not one of aggregate-id, ",
     ),
     (
         |w| w.header_names = vec!["Event-Type: a b".into()],
-        "has \"a b\", which is no name of a header",
+        "has \"a b\", which is not a header name",
     ),
-    (|w| w.header_names = vec!["Event-Type: Host".into()], "which each call has of its own"),
+    (|w| w.header_names = vec!["Event-Type: Host".into()], "which each call sets itself"),
     (|w| w.header_names = vec!["Event-Type: Cookie".into()], "which is for credentials"),
     (
         |w| w.header_names = vec!["Event-Type: X-A".into(), "Event-Topic: x-a".into()],
@@ -109,40 +106,44 @@ const WRONG: &[(Change, &str)] = &[
     ),
     (|w| w.body_fields = vec!["id: id".into()], "is used only with `body = \"json\"`"),
     (|w| json_fields(w, &["id"]), "has an entry without a colon"),
-    (|w| json_fields(w, &["id: uuid"]), "has \"uuid\", which is none of id, type, "),
+    (|w| json_fields(w, &["id: uuid"]), "has \"uuid\", which is not one of id, type, "),
     (|w| json_fields(w, &["id: id", "id: type"]), "has the field \"id\" twice, or without a name"),
     (
         |w| w.content_type = "json".into(),
-        "`webhooks.content_type` of \"shop\" is no media type, such as application/json",
+        "`webhooks.content_type` of \"shop\" is not a media type, such as application/json",
     ),
-    (|w| w.content_type = "a/b\r\nx: y".into(), "is no media type"),
+    (|w| w.content_type = "a/b\r\nx: y".into(), "is not a media type"),
     (
         |w| w.timeout = Duration::ZERO,
-        "`webhooks.timeout` of \"shop\" is wrong: expected a duration from 1ms to 10m, found \"0s\"",
+        "`webhooks.timeout` of \"shop\" is invalid: expected duration 1ms–10m, found \"0s\"",
     ),
-    (|w| w.timeout = Duration::from_secs(601), "expected a duration from 1ms to 10m"),
-    (|w| w.connect_timeout = Duration::ZERO, "`webhooks.connect_timeout` of \"shop\" is wrong"),
+    (|w| w.timeout = Duration::from_secs(601), "expected duration 1ms–10m"),
+    (|w| w.connect_timeout = Duration::ZERO, "`webhooks.connect_timeout` of \"shop\" is invalid"),
     (
         |w| w.calls_max = 0,
-        "`webhooks.calls_max` of \"shop\" is wrong: expected a whole number from 1 to 10000, found `0`",
+        "`webhooks.calls_max` of \"shop\" is invalid: expected integer 1–10000, found `0`",
     ),
-    (|w| w.calls_max = 10_001, "expected a whole number from 1 to 10000"),
-    (|w| w.retry_after_max = Duration::from_secs(700_000), "expected a duration from 0s to 7d"),
-    (|w| w.response_bytes_max = 65_537, "expected bytes from 0 to 64KiB"),
+    (|w| w.calls_max = 10_001, "expected integer 1–10000"),
+    (|w| w.retry_after_max = Duration::from_secs(700_000), "expected duration 0s–7d"),
+    (|w| w.response_bytes_max = 65_537, "expected size 0–64KiB"),
     (
         |w| w.headers = vec!["X-Tenant".into()],
         "`webhooks.headers` of \"shop\" has an entry without a colon; write \"Name: value\"",
     ),
-    (|w| w.headers = vec!["X Tenant: a".into()], "has \"X Tenant\", which is no name of a header"),
-    (|w| w.headers = vec![": a".into()], "has \"\", which is no name of a header"),
-    (|w| w.headers = vec!["X-A: b\r\nX-C: d".into()], "has for `x-a` what no header can hold"),
+    (|w| w.headers = vec!["X Tenant: a".into()], "has \"X Tenant\", which is not a header name"),
+    (|w| w.headers = vec![": a".into()], "has \"\", which is not a header name"),
+    (
+        |w| w.headers = vec!["X-A: b\r\nX-C: d".into()],
+        "has characters for `x-a` that a header \
+                                                       does not allow",
+    ),
     (
         |w| w.headers = vec!["Webhook-Id: a".into()],
-        "has `webhook-id`, which each call has of its own; remove it",
+        "has `webhook-id`, which each call sets itself; remove it",
     ),
     (
         |w| w.headers = vec!["Transfer-Encoding: chunked".into()],
-        "has `transfer-encoding`, which each call has of its own",
+        "has `transfer-encoding`, which each call sets itself",
     ),
     (
         |w| w.headers = vec!["Authorization: Bearer t0k3n".into()],
@@ -153,10 +154,7 @@ const WRONG: &[(Change, &str)] = &[
         |w| w.header_files = vec!["/run/key".into()],
         "`webhooks.header_files` of \"shop\" has an entry without a colon",
     ),
-    (
-        |w| w.header_files = vec!["Host: /run/key".into()],
-        "has `host`, which each call has of its own",
-    ),
+    (|w| w.header_files = vec!["Host: /run/key".into()], "has `host`, which each call sets itself"),
     (
         |w| w.header_files = vec!["X-Key:".into()],
         "`webhooks.header_files` of \"shop\" names no file",
@@ -164,15 +162,15 @@ const WRONG: &[(Change, &str)] = &[
     (|w| w.secret_files = vec![String::new()], "`webhooks.secret_files` of \"shop\" names no file"),
     (
         |w| (w.bearer_file, w.basic_file) = (Some("/a".into()), Some("/b".into())),
-        "`webhooks.bearer_file` of \"shop\" is not the only one that sets `Authorization`: leave one",
+        "`webhooks.bearer_file` of \"shop\" is not the only setting for `Authorization`: keep one",
     ),
     (
         |w| (w.bearer_file, w.header_files) = (Some("/a".into()), vec!["AUTHORIZATION: /b".into()]),
-        "is not the only one that sets `Authorization`",
+        "is not the only setting for `Authorization`",
     ),
     (
         |w| (w.url, w.ca_file) = ("http://localhost/".into(), Some("/a".into())),
-        "`webhooks.ca_file` of \"shop\" is used by nothing, since `url` is http://; remove it, or use https://",
+        "`webhooks.ca_file` of \"shop\" is not used, since `url` is http://; remove it, or use https://",
     ),
 ];
 
@@ -196,25 +194,25 @@ fn what_is_in_a_file_and_cannot_be_used_is_said_without_it() {
     let wrong: &[(&str, Change, &str)] = &[
         ("", |w| w.secret_files.clone_from(&w.headers), "is empty; write a secret into it"),
         ("c4n4ry", |w| w.secret_files.clone_from(&w.headers), "line 1 of"),
-        ("whsec_c4n4ry!", |w| w.secret_files.clone_from(&w.headers), "is not base64 behind whsec_"),
+        ("whsec_c4n4ry!", |w| w.secret_files.clone_from(&w.headers), "is not base64 after whsec_"),
         ("\n\nwhsec_c4n4", |w| w.secret_files.clone_from(&w.headers), "line 3 of"),
         ("", |w| w.bearer_file = w.headers.pop(), "is empty; write the value into it"),
         (
             "a\nc4n4ry",
             |w| w.bearer_file = w.headers.pop(),
-            "holds what no header can hold; leave one line",
+            "contains characters that a header does not allow; leave one line",
         ),
-        ("c4n4ry", |w| w.basic_file = w.headers.pop(), "does not hold user:password"),
+        ("c4n4ry", |w| w.basic_file = w.headers.pop(), "does not contain user:password"),
         (
             "c4n4ry\0",
             |w| w.header_files = vec![format!("X-Key: {}", w.headers[0])],
-            "holds what no header can hold",
+            "contains characters that a header does not allow",
         ),
-        ("c4n4ry", |w| w.ca_file = w.headers.pop(), "holds no certificates"),
+        ("c4n4ry", |w| w.ca_file = w.headers.pop(), "contains no certificates"),
         (
             "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----",
             |w| w.ca_file = w.headers.pop(),
-            "holds what is no certificate",
+            "contains an invalid certificate",
         ),
     ];
     for (at, (text, change, sentence)) in wrong.iter().enumerate() {
@@ -234,7 +232,10 @@ fn what_is_in_a_file_and_cannot_be_used_is_said_without_it() {
     assert!(WebhookSink::new(&large).unwrap_err().contains("is larger than 1 MiB"));
     let many = file(&"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n".repeat(5));
     let many = signed(|webhook| webhook.secret_files = vec![path(&many), path(&many)]);
-    assert!(WebhookSink::new(&many).unwrap_err().contains("hold 10 secrets; 8 are allowed"));
+    assert!(WebhookSink::new(&many).unwrap_err().contains(
+        "contain 10 secrets; at most 8 are \
+                                                           allowed"
+    ));
 }
 
 #[test]
@@ -250,7 +251,7 @@ fn what_is_doubtful_is_said() {
     );
     let unsigned = signed(|webhook| webhook.secret_files.clear());
     let found = problems(vec![unsigned], false);
-    assert!(found[0].contains("a receiver cannot know who calls"), "{found:?}");
+    assert!(found[0].contains("a receiver cannot authenticate the caller"), "{found:?}");
     for good in [
         signed(|_| ()),
         signed(|webhook| webhook.url = "http://127.0.0.1:8080".into()),
@@ -271,7 +272,7 @@ fn a_secret_that_others_may_read_is_doubted() {
     std::fs::set_permissions(secrets.path(), std::fs::Permissions::from_mode(0o644)).unwrap();
     let webhook = signed(|webhook| webhook.secret_files = vec![path(&secrets)]);
     let found = problems(vec![webhook], false);
-    assert!(found[0].contains("others on this machine may read (mode 0644)"), "{found:?}");
+    assert!(found[0].contains("other users of this machine may read (mode 0644)"), "{found:?}");
 }
 
 #[test]
@@ -309,7 +310,7 @@ fn webhooks_are_read_from_a_file() {
     );
     for (change, sentence) in [
         (("name = \"crm\"\n", ""), "`name` is missing in the [[webhooks]] of"),
-        (("\"20s\"", "\"0s\""), "expected a duration from 1ms to 10m, found \"0s\""),
+        (("\"20s\"", "\"0s\""), "expected duration 1ms–10m, found \"0s\""),
         (
             ("\"cloudevents\"", "\"xml\""),
             "expected one of payload, cloudevents, json, found \"xml\"",

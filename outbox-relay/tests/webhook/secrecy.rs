@@ -74,14 +74,14 @@ async fn a_password_is_shown_in_none_of_its_forms() {
     let mut webhook = webhook(receiver.url("/"));
     webhook.basic_file = Some(path(&password));
     let outcome = deliver(&sink(&webhook), event()).await;
-    assert_eq!(parts(&outcome).1, "the webhook shop answered 400 Bad Request: *** *** ***");
+    assert_eq!(parts(&outcome).1, "webhook shop answered 400 Bad Request: *** *** ***");
 }
 
 #[tokio::test]
 async fn what_a_receiver_says_acts_on_no_terminal() {
     let receiver = Receiver::start([answer("400 x", "", "\u{1b}[2J\u{0}a\r\nb\u{202e}")]).await;
     let outcome = deliver(&sink(&webhook(receiver.url("/"))), event()).await;
-    let wanted = "the webhook shop answered 400 Bad Request: \\u{1b}[2J\\u{0}a\\r\\nb\\u{202e}";
+    let wanted = "webhook shop answered 400 Bad Request: \\u{1b}[2J\\u{0}a\\r\\nb\\u{202e}";
     assert_eq!(parts(&outcome).1, wanted);
 }
 
@@ -96,16 +96,13 @@ async fn a_check_looks_at_files_and_calls_nobody() {
     std::fs::write(secrets.path(), "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\nwhsec_MfKQ").unwrap();
     let error = sink.check().await.unwrap_err();
     let wanted = format!(
-        "the webhook shop: `webhooks.secret_files`: line 2 of {} has 3 bytes behind whsec_",
+        "webhook shop: `webhooks.secret_files`: line 2 of {} has 3 bytes after whsec_",
         path(&secrets)
     );
     assert!(error.starts_with(&wanted), "{error}");
     secrets.close().unwrap();
     let error = sink.check().await.unwrap_err();
-    assert!(
-        error.starts_with("the webhook shop: `webhooks.secret_files`: cannot read /"),
-        "{error}"
-    );
+    assert!(error.starts_with("webhook shop: `webhooks.secret_files`: cannot read /"), "{error}");
     assert_eq!(receiver.connections(), 0);
 }
 

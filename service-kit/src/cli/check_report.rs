@@ -76,16 +76,19 @@ impl CheckReport {
         CheckDocument { startable: self.startable(), findings: self.sorted() }
     }
 
-    /// In a few words: `OK to start, 1 warning`, `1 error, 2 warnings`.
+    /// In a few words: `OK to start, 1 warning`, `cannot start: 1 error, 2 warnings`.
     pub fn summary(&self) -> String {
         let count = |level, one| match self.count(level) {
             0 => None,
             count => Some(counted(count as u64, one)),
         };
-        let verdict = self.startable().then(|| "OK to start".to_owned());
-        let errors = count(Severity::Error, "error");
-        let parts = verdict.into_iter().chain(errors).chain(count(Severity::Warning, "warning"));
-        parts.collect::<Vec<_>>().join(", ")
+        let warnings = count(Severity::Warning, "warning");
+        match (count(Severity::Error, "error"), warnings) {
+            (None, None) => "OK to start".to_owned(),
+            (None, Some(warnings)) => format!("OK to start, {warnings}"),
+            (Some(errors), None) => format!("cannot start: {errors}"),
+            (Some(errors), Some(warnings)) => format!("cannot start: {errors}, {warnings}"),
+        }
     }
 
     /// For people: the summary, then a table.
@@ -130,7 +133,7 @@ mod tests {
         report.add("database", [(true, "no tables".to_owned())]);
         assert!(!report.startable());
         let expected = "\
-1 error, 1 warning
+cannot start: 1 error, 1 warning
 
 LEVEL    ABOUT     FINDING AND WHAT TO CHANGE
 error    database  no tables
@@ -143,6 +146,6 @@ note     handlers  look";
         assert_eq!(json["findings"][0]["level"], "error");
         assert_eq!(json["findings"][0]["finding"], "no tables");
         report.add("database", [(true, "no rights".to_owned())]);
-        assert_eq!(report.summary(), "2 errors, 1 warning");
+        assert_eq!(report.summary(), "cannot start: 2 errors, 1 warning");
     }
 }

@@ -12,7 +12,8 @@ const WIDTH: usize = 96;
 /// A configuration file with all keys; those that have to be set are empty, all others are comments.
 pub(super) fn example(program: &str, table: KeyTable) -> String {
     let mut file = String::new();
-    let head = "every key with its default. Set the keys that are empty, and remove the `#` before those you change.";
+    let head = "every key with its default. Set the empty keys, and remove the `#` before those \
+                you change.";
     comment(&mut file, &format!("{program}: {head}"));
     let mut section = "";
     for key in table.keys {
@@ -37,7 +38,7 @@ fn describe(table: KeyTable, key: &Key) -> String {
         _ => String::new(),
     };
     let file = match key.kind {
-        Kind::Secret => format!(" Or `{}_file`: a file that holds it.", key.name()),
+        Kind::Secret => format!(" Or `{}_file`: a file that contains it.", key.name()),
         _ => String::new(),
     };
     format!("{}{file} ({}{default})", table.doc_of(key), key.kind)

@@ -39,8 +39,8 @@ impl Export {
         let set = subscriber::start(log, env, identity, layer)?;
         let doubt = doubt.or_else(|| {
             (exporting.is_some() && !set).then(|| {
-                "spans are not exported: the program has a subscriber of tracing's own; give that one a layer of \
-                 tracing-opentelemetry, or set `traces.endpoint` to off"
+                "spans are not exported: the program has its own tracing subscriber; add a \
+                 tracing-opentelemetry layer to it, or set `traces.endpoint` to off"
                     .to_owned()
             })
         });

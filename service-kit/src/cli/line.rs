@@ -20,7 +20,7 @@ use crate::{ConfigError, KeyTable, Log, Overrides, PanicReport, Traces, TracesNo
 pub struct Args<C: Subcommand> {
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Sets one key over file and environment, such as kafka.bootstrap=localhost:9092
+    /// Override one key of file and environment, such as kafka.bootstrap=localhost:9092
     #[arg(long = "set", global = true, value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
     /// One thing to do.
@@ -80,7 +80,7 @@ impl<T> Program<T> {
     pub(super) fn command<C: Subcommand>(&self) -> clap::Command {
         let codes = self.exits.iter().map(|(exit, means)| format!("  {}  {means}\n", exit.code()));
         let help = format!("Exit codes:\n{}", codes.collect::<String>());
-        let file = format!("The configuration file; {}, if it is there", self.file);
+        let file = format!("The configuration file; {}, if it exists", self.file);
         let command = Args::<C>::command()
             .name(self.name)
             .version(self.version)
@@ -201,8 +201,10 @@ impl<C: Subcommand> Args<C> {
 /// Writes out what gives a role its rights, where the database has roles.
 pub fn say_grants(statements: Option<String>, terminal: &mut Terminal<'_>) -> Exit {
     let Some(statements) = statements else {
-        terminal
-            .complain("SQLite has no roles: who may write to the file and its folder may do all");
+        terminal.complain(
+            "SQLite has no roles: anybody who may write to the file and its folder has \
+                       all rights",
+        );
         return Exit::Usage;
     };
     terminal.say(statements);

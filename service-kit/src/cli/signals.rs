@@ -51,7 +51,7 @@ impl Signals {
         match listening {
             Ok(_) => Ok(Self { received, longest }),
             Err(error) => {
-                terminal.complain(format!("signals cannot be caught: {error}"));
+                terminal.complain(format!("cannot handle signals: {error}"));
                 Err(Exit::Runtime)
             }
         }
@@ -109,8 +109,8 @@ fn end_after(wait: Duration) {
         thread::sleep(wait);
         end_now(
             Exit::Runtime,
-            "the process did not end in time after a signal: something blocks its threads; it ends now, and what was \
-             not committed is done by others",
+            "the process did not shut down in time after a signal because something blocks its \
+             threads; exiting now. Other processes redo what was not committed",
         )
     });
 }

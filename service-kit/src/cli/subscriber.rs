@@ -149,12 +149,12 @@ fn filter(log: &Log, rust_log: Option<&str>, target: &str) -> Result<EnvFilter, 
         .find(|part| !part.contains(['=', ':', '[']) && part.parse::<LevelFilter>().is_err());
     let complaint = |what: &str| {
         format!(
-            "{source} is {text:?}, and {what}; set error, warn, info, debug or trace, or a filter \
+            "{source} is {text:?}, but {what}; set error, warn, info, debug or trace, or a filter \
              such as info,{target}=debug"
         )
     };
     match stray {
-        Some(word) => Err(complaint(&format!("{word:?} is no level"))),
+        Some(word) => Err(complaint(&format!("{word:?} is not a level"))),
         None => EnvFilter::try_new(text).map_err(|error| complaint(&error.to_string())),
     }
 }
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_typo_in_the_level_is_told_instead_of_silencing_everything() {
-        let expected = "`log.level` is \"inof\", and \"inof\" is no level; set error, warn, info, \
+        let expected = "`log.level` is \"inof\", but \"inof\" is not a level; set error, warn, info, \
                         debug or trace, or a filter such as info,inbox_consumer=debug";
         assert_eq!(sentence("inof", None), Err(expected.into()));
         assert!(sentence("info", Some("debgu")).unwrap_err().starts_with("RUST_LOG is \"debgu\""));

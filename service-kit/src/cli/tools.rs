@@ -17,18 +17,18 @@ use crate::{KeyTable, printed};
 /// Commands about the program itself.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
 pub enum Tool {
-    /// Prints an example configuration, or the effective one
+    /// Print an example configuration, or the effective one
     Config {
         /// What to print.
         #[command(subcommand)]
         command: ConfigCommand,
     },
-    /// Prints a completion script for a shell
+    /// Print a completion script for a shell
     Completions {
         /// The shell
         shell: Shell,
     },
-    /// Prints the manual page, or writes the pages of all commands into a folder
+    /// Print the manual page, or write the pages of all commands into a folder
     Man {
         /// The folder
         #[arg(value_name = "FOLDER")]
@@ -39,11 +39,11 @@ pub enum Tool {
 /// What to print of a configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Prints a commented file with every key and its default
+    /// Print a commented file with every key and its default
     Example,
-    /// Prints the effective values and where each comes from; secrets are masked
+    /// Print the effective values and where each comes from; secrets are masked
     Show {
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
@@ -73,7 +73,7 @@ impl<T: Serialize> Program<T> {
             Tool::Config { command: ConfigCommand::Show { json } } => self.show(args, env, *json),
             Tool::Completions { shell } => Ok(self.completions::<C>(*shell)),
             Tool::Man { folder } => self.pages::<C>(folder.as_deref()).map_err(|error| {
-                format!("cannot write manual pages: {error}; name a folder that exists")
+                format!("cannot write manual pages: {error}; name an existing folder")
             }),
         };
         match done {

@@ -41,7 +41,7 @@ impl Layers {
         match self.table.keys.iter().find(|key| key.name() == name) {
             Some(key) => format!("; `{name}` belongs in [{}]", key.section()),
             None => format!(
-                "; {} lists all keys, and settings of librdkafka belong in [kafka.raw]",
+                "; {} lists all keys; librdkafka settings go into [kafka.raw]",
                 docs_url(self.table.page)
             ),
         }

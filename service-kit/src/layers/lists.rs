@@ -66,8 +66,8 @@ impl Layers {
         let count = self.len_of(list);
         let Some(table) = self.element(list, at) else {
             return self.complaints.push(format!(
-                "`{path}` in {origin}: `{list}` has {count} tables before it; number them without gaps, the next one \
-                 is `{list}.{count}`"
+                "`{path}` in {origin}: `{list}` has {count} tables before it; number them without \
+                 gaps: the next one is `{list}.{count}`"
             ));
         };
         // Names of Debezium's settings have dots of their own.

@@ -188,7 +188,7 @@ impl Layers {
                 }
             }
             Value::Array(_) | Value::Datetime(_) => self.complaints.push(format!(
-                "`{}.{name}` in {origin}: expected text, a number, true or false",
+                "`{}.{name}` in {origin}: expected a string, a number, true or false",
                 key.path
             )),
             value => {

@@ -29,7 +29,7 @@ impl Layers {
         origin: &Origin,
     ) {
         let Ok(Value::String(file)) = Kind::Text.read(value, true) else {
-            return self.complaints.push(format!("`{path}` in {origin}: expected a file's name"));
+            return self.complaints.push(format!("`{path}` in {origin}: expected a file name"));
         };
         match std::fs::read_to_string(&file) {
             Ok(text) if text.starts_with('\u{feff}') => self.complaints.push(format!(
@@ -41,7 +41,8 @@ impl Layers {
                 self.put_key(key, &Value::String(text), source);
             }
             Err(error) => self.complaints.push(format!(
-                "`{path}` in {origin}: cannot read {file}: {error}; check the name and who may read it"
+                "`{path}` in {origin}: cannot read {file}: {error}; check the name and its \
+                 permissions"
             )),
         }
     }
@@ -65,8 +66,9 @@ pub(super) fn seen_by_others(key: &Key, source: &Source) -> Option<Problem> {
         Origin::Flag => Some(Problem::doubt(
             keys,
             format!(
-                "`{path}` is set on the command line, which every user of this machine can read (ps); set \
-                 `{path}_file` there instead, or the key in a file or in the environment"
+                "`{path}` is set on the command line, where every user of this machine can read \
+                 it (ps); set `{path}_file` there instead, or the key in a file or in the \
+                 environment"
             ),
         )),
         Origin::File { path: file, .. } => doubt_of(keys, &format!("`{path}`"), file),

@@ -66,8 +66,8 @@ impl Layers {
         let key = nearest(&lower[section.len() + 1..], keys).unwrap_or("KEY");
         let variable = table.variable(&format!("{section}.{key}"));
         Some(format!(
-            "unknown environment variable {name}; variables of [{section}] are called {variable}, with two underscores \
-             between section and key; unset it, or see {}",
+            "unknown environment variable {name}; write variables of [{section}] as {variable}, \
+             with two underscores between section and key; unset it, or see {}",
             docs_url(table.page)
         ))
     }

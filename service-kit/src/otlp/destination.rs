@@ -129,7 +129,7 @@ mod tests {
             Destination::of(&Traces::default(), &variables).unwrap_err()
         };
         let url = refusal("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "u:c4n4ry@collector:4317");
-        assert!(url.contains("`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` is no URL"), "{url}");
+        assert!(url.contains("`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` is not the URL"), "{url}");
         let headers = refusal("OTEL_EXPORTER_OTLP_HEADERS", "c4n4ry");
         assert!(headers.contains("`OTEL_EXPORTER_OTLP_HEADERS`: each header"), "{headers}");
         assert!(!(url + &headers).contains("c4n4ry"));

@@ -108,7 +108,7 @@ impl Exporter {
         let mut answer = request.send(body).map_err(|error| self.unsent(error))?;
         let status = answer.status();
         if !status.is_success() {
-            return Err(Refusal { why: format!("it answers {status}"), passes: may_pass(status) });
+            return Err(Refusal { why: format!("it answered {status}"), passes: may_pass(status) });
         }
         Ok(refused(&mut answer))
     }
@@ -161,9 +161,11 @@ fn tls(needed: bool) -> Result<TlsConfig, String> {
     }
     let found = rustls_native_certs::load_native_certs();
     if found.certs.is_empty() {
-        return Err("spans are not exported: the system has no certificates to know the receiver by; install \
-                    them (Debian: ca-certificates), or name a file in SSL_CERT_FILE"
-            .into());
+        return Err(
+            "spans are not exported: the system has no trusted certificates; install them \
+                    (Debian: ca-certificates), or name a file in SSL_CERT_FILE"
+                .into(),
+        );
     }
     let owned = |der: &[u8]| Certificate::from_der(der).to_owned();
     let roots: Vec<_> = found.certs.iter().map(|certificate| owned(certificate)).collect();

@@ -50,7 +50,7 @@ impl Queue {
         self.waiting.fetch_sub(1, Relaxed);
         let lost = self.lost.fetch_add(1, Relaxed) + 1;
         if !self.full.swap(true, Relaxed) {
-            self.met(lost, format!("{QUEUE_MAX} spans wait already, the receiver is too slow"));
+            self.met(lost, format!("{QUEUE_MAX} spans are queued; the receiver is too slow"));
         }
         false
     }
@@ -93,7 +93,7 @@ impl Queue {
         let left = self.waiting.load(Relaxed) as u64;
         if left > 0 {
             let lost = self.lost.fetch_add(left, Relaxed) + left;
-            self.met(lost, "the process ends before the receiver has taken them".into());
+            self.met(lost, "the process ended before the receiver accepted them".into());
         }
     }
 
@@ -138,7 +138,7 @@ mod tests {
         let queue = queue();
         let taken = (0..QUEUE_MAX + 10).filter(|_| queue.take()).count();
         assert_eq!(taken, QUEUE_MAX);
-        let error = format!("{QUEUE_MAX} spans wait already, the receiver is too slow");
+        let error = format!("{QUEUE_MAX} spans are queued; the receiver is too slow");
         assert_eq!(told(), [TracesNotice::Lost { spans: 1, error }]);
         queue.sent(512, None);
         assert_eq!(told(), [TracesNotice::Exported { spans: 10, seconds: 0 }]);

@@ -61,9 +61,8 @@ impl Counter {
     /// The section on counters in the documentation: name and meaning of each, and who hands them out.
     pub fn reference(all: &[(&str, &str)], method: &str) -> String {
         let mut page = format!(
-            "\n## Counters\n\n\
-             Read with `{method}`; they only grow while the process lives.\n\n\
-             | counter | counts |\n|---|---|\n"
+            "\n## Counters\n\nRead with `{method}`; they only grow while the process lives.\n\n| \
+             counter | counts |\n|---|---|\n"
         );
         for (name, doc) in all {
             let _ = writeln!(page, "| `{name}` | {doc} |");

@@ -100,7 +100,7 @@ fn answered(method: &Method, path: &str, observed: &impl Observed) -> Response<F
         }
         _ => plain(
             StatusCode::NOT_FOUND,
-            "there is nothing here; see /metrics, /health/live and /health/ready\n",
+            "not found; try /metrics, /health/live and /health/ready\n",
         ),
     }
 }

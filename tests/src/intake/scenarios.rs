@@ -221,7 +221,7 @@ pub async fn bad_input_is_refused<DB: Acted>(url: &str, look: &impl Look) {
         (without("event_id"), 400, "event_id"),
         (json!({ "event_id": "", "event_type": "Counted", "payload": 1 }), 400, "id"),
         (json!({ "evnt_id": "" }), 400, "evnt_id"),
-        (json!([good(), good(), good(), good()]), 413, "3 are the most"),
+        (json!([good(), good(), good(), good()]), 413, "at most 3 are allowed"),
         (envelope(&id(), "a", 1, &"x".repeat(5000)), 413, "4096 bytes"),
         (json!([]), 200, ""),
     ] {
@@ -243,8 +243,8 @@ pub async fn bad_input_is_refused<DB: Acted>(url: &str, look: &impl Look) {
         assert_eq!(client.send(headers, "{").await.status, status, "{headers:?}");
     }
     for (method, path, status, words) in [
-        (reqwest::Method::GET, "", 405, "takes POST, not GET"),
-        (reqwest::Method::POST, "/more", 404, "sent to /events"),
+        (reqwest::Method::GET, "", 405, "accepts POST, not GET"),
+        (reqwest::Method::POST, "/more", 404, "send events to /events"),
     ] {
         let answer = client.request(method, path).await;
         assert_eq!(answer.status, status, "{answer:?}");

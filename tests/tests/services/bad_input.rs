@@ -55,16 +55,16 @@ async fn a_bad_record_is_parked_with_a_sentence_and_its_place() {
         (
             Record::event("a-1", "Counted", "a", "{not json"),
             "undecodable",
-            &["the payload is not JSON", "line 1 column 2", "correct its producer"],
+            &["the payload is not JSON", "line 1 column 2", "fix its producer"],
         ),
         (
             Record::event("b-1", "Counted", "b", "{\"n\":\"s3cret\"}"),
             "undecodable",
-            &["does not fit", "expected i64", "line 1 column", "correct its producer"],
+            &["does not fit", "expected i64", "line 1 column", "fix its producer"],
         ),
-        (no_id, "undecodable", &["no event id", "`event_id`", "let its producer send one"]),
-        (no_type, "undecodable", &["no event type", "`event_type`", "let its producer send one"]),
-        (tombstone, "undecodable", &["tombstone", "take Option<…>"]),
+        (no_id, "undecodable", &["no event id", "`event_id`", "have its producer send one"]),
+        (no_type, "undecodable", &["no event type", "`event_type`", "have its producer send one"]),
+        (tombstone, "undecodable", &["tombstone", "use Option<…>"]),
         (no_text, "undecodable", &["`event_id`", "is not UTF-8 text"]),
         (
             Record::event("h-1", "Strange", "h", "{}"),
@@ -103,7 +103,10 @@ async fn a_payload_of_20_mb_is_parked_and_holds_up_nobody() {
     eventually(SOON, "the others are applied", async || stage.effects().await == 3).await;
     eventually(SOON, "it is parked", async || stage.parked("undecodable").await == 1).await;
     let (_, error, _) = parked(&stage, 1).await;
-    says(&error, &["the record has 2097", "more than the 1048576", "`events.event_bytes_max`"]);
+    says(
+        &error,
+        &["the record has 2097", "more than the allowed 1048576", "`events.event_bytes_max`"],
+    );
     let kept = "SELECT length(record) FROM inbox_parked";
     let kept = stage.schema.number(&format!("SELECT ({kept})::bigint")).await;
     assert!(kept < 4096, "{kept} bytes are kept of what its log has");
@@ -149,7 +152,7 @@ async fn a_dead_database_and_a_wrong_password_are_told() {
     let error = refused(&stage.config, routes()).await;
     assert!(matches!(error, BuildError::Database(_)), "{error:?}");
     let error = error.to_string();
-    says(&error, &["127.0.0.1:1/orders", "cannot be reached", "refused", "check its URL"]);
+    says(&error, &["127.0.0.1:1/orders", "is unreachable", "refused", "check its URL"]);
     assert!(!error.contains("c4n4ry"), "{error}");
 
     let folder = tempfile::tempdir().unwrap();
@@ -162,7 +165,10 @@ async fn a_dead_database_and_a_wrong_password_are_told() {
     let error = refused(&stage.config, routes()).await;
     assert!(matches!(error, BuildError::Database(_)), "{error:?}");
     let error = error.to_string();
-    says(&error, &[&own.address(), "the user shop", "correct the password or the user in its URL"]);
+    says(
+        &error,
+        &[&own.address(), "the login of user shop", "correct the password or the user in its URL"],
+    );
     assert!(!error.contains("c4n4ry"), "{error}");
 }
 
@@ -178,7 +184,7 @@ async fn a_replica_instead_of_the_primary_is_refused() {
     replica.catch_up_with(&primary).await;
     stage.config.database.url = schema.url_at(&replica.url()).into();
     let error = refused(&stage.config, routes()).await.to_string();
-    says(&error, &[&replica.address(), "is a replica", "let the URL name the primary"]);
+    says(&error, &[&replica.address(), "is a replica", "set the URL to the primary"]);
 }
 
 /// The schema is not there: the sentence names the command.
@@ -217,7 +223,7 @@ async fn a_wrong_configuration_is_refused_before_anything_starts() {
     let stage = Stage::set("typo", 1).await;
     let table: [(&str, &str, &[&str]); 5] = [
         ("INBOX_LIMITS__DRAIN_DEADLIN", "1s", &["DRAIN_DEADLIN", "`limits.drain_deadline`?"]),
-        ("INBOX_BATCH__EVENTS_MAX", "0", &["INBOX_BATCH__EVENTS_MAX", "1 to 10000"]),
+        ("INBOX_BATCH__EVENTS_MAX", "0", &["INBOX_BATCH__EVENTS_MAX", "1–10000"]),
         ("INBOX_KAFKA__START", "newest", &["INBOX_KAFKA__START", "earliest, latest, error"]),
         (
             "INBOX_DATABASE__LOCK_TIMEOUT",

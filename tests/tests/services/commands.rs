@@ -68,7 +68,7 @@ async fn a_consumer_is_migrated_checked_run_and_looked_at() {
     assert!(out.starts_with("applied migrations 1"), "{out}");
     let (code, out, _) = on_fresh("migrate").await;
     assert_eq!(code, Some(0));
-    assert!(out.ends_with(" already\n"), "{out}");
+    assert!(out.contains("already at version"), "{out}");
     let (code, out, err) = on_fresh("check").await;
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(out.starts_with("OK to start") && !out.contains("\nerror "), "{out}");
@@ -218,7 +218,10 @@ async fn a_signal_that_comes_twice_at_once_ends_a_process_well() {
     assert_eq!(running.ended(SOON).await.code(), Some(1), "{}", running.log());
     let log = running.log();
     let last = json_lines(&log).pop().unwrap_or_default();
-    assert!(last["message"].as_str().unwrap().starts_with("a second signal ended"), "{last}");
+    assert!(
+        last["message"].as_str().unwrap().starts_with("exiting on a second signal before"),
+        "{last}"
+    );
 }
 
 #[tokio::test]
@@ -259,7 +262,7 @@ async fn prune_removes_what_is_older_than_the_retention() {
         .await;
 
     let (code, out, err) = ran(worker(&stage), "prune").await;
-    assert_eq!((code, out.as_str()), (Some(0), "removed 2 rows\n"), "{err}");
+    assert_eq!((code, out.as_str()), (Some(0), "removed 2 inbox rows\n"), "{err}");
     assert_eq!(stage.schema.number("SELECT count(*) FROM inbox_events").await, 1);
 }
 
@@ -278,11 +281,11 @@ async fn what_is_out_or_refused_is_told_in_one_sentence_with_its_code() {
 
     let (code, _, err) = with("INBOX_KAFKA__TOPICS", "nowhere", "status").await;
     assert_eq!(code, Some(4), "{err}");
-    assert!(err.starts_with("error: the topic nowhere is not there"), "{err}");
+    assert!(err.starts_with("error: topic nowhere does not exist"), "{err}");
 
     let (code, out, err) = with("INBOX_KAFKA__BOOTSTRAP", "127.0.0.1:1", "check").await;
     assert_eq!(code, Some(5), "{err}");
-    assert!(out.contains("no broker of `kafka.bootstrap` (127.0.0.1:1) gave an answer"), "{out}");
+    assert!(out.contains("no broker of `kafka.bootstrap` (127.0.0.1:1) answered"), "{out}");
 
     let (code, _, err) = with("INBOX_KAFKA__BOTSTRAP", "x", "run").await;
     assert_eq!(code, Some(2), "{err}");

@@ -82,7 +82,7 @@ async fn poisoned_by(poison: Record, processes: &[&str]) -> Stage {
     assert!(deaths <= DEATHS_MAX, "{deaths} processes have ended with it");
     let shown = told(&stage, &["parked", "list", "--json"]).await;
     let text = shown.to_string();
-    assert!(text.contains("the handler ends the process for this event"), "{text}");
+    assert!(text.contains("the handler kills the process on this event"), "{text}");
     for one in running {
         assert!(one.end().await);
     }
@@ -304,7 +304,7 @@ async fn an_event_that_fails_or_blocks_is_parked_by_hand() {
         eventually(SOON, "the others", async || stage.of("well").await == [1]).await;
         let out =
             said(&stage, &[&park(&stage, "0", "0")[..], &["--why", "it hangs"]].concat()).await;
-        assert!(out.contains("is parked instead of run when it is its turn"), "{out}");
+        assert!(out.contains("will be parked instead of run when it is next"), "{out}");
         // What a handler that blocks has claimed is free when the database ends its session, which is idle.
         eventually(LONG, "it is parked", async || stage.parked("by_hand").await == 1).await;
         eventually(SOON, "what follows it", async || stage.parked("follower").await == 1).await;
@@ -354,7 +354,7 @@ async fn what_cannot_be_parked_by_hand_is_told() {
     let epoch = stage.schema.number("SELECT epoch FROM inbox_partitions").await;
     for (partition, offset, why, code, words) in [
         ("7", "0", "it hangs", 6, "has no partition"),
-        ("0", "2", "it hangs", 6, "is settled: everything below 3 is"),
+        ("0", "2", "it hangs", 6, "is settled, as is everything below 3"),
         ("0", "3", "it hangs", 6, "ends at 3: there is no event at offset 3 yet"),
         ("0", "3", " ", 2, "--why is empty"),
         ("0", "-1", "it hangs", 2, "unexpected argument '-1'"),

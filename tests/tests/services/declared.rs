@@ -143,15 +143,15 @@ async fn a_value_that_does_not_fit_parks_its_event_with_a_sentence() {
     let bad = [
         (
             of("a", &format!(r#"{{"account": "{ACCOUNT}", "amount": true}}"#)),
-            "column `amount`: expected numeric (a number, or a text with one) in the payload at `/amount`, found a boolean;",
+            "column `amount`: expected numeric (a number, or a number as text) in the payload at `/amount`, found a boolean;",
         ),
         (
             of("b", r#"{"account": "s3cret", "amount": 1}"#),
-            "column `account`: expected uuid (a text with a UUID) in the payload at `/account`, found a text that is no UUID;",
+            "column `account`: expected uuid (a UUID as text) in the payload at `/account`, found text that is not a UUID;",
         ),
         (
             of("c", r#"{"amount": 1}"#),
-            "column `account`: expected uuid (a text with a UUID) in the payload at `/account`, found nothing or null;",
+            "column `account`: expected uuid (a UUID as text) in the payload at `/account`, found nothing or null;",
         ),
         (
             of(
@@ -160,12 +160,12 @@ async fn a_value_that_does_not_fit_parks_its_event_with_a_sentence() {
                     r#"{{"account": "{ACCOUNT}", "amount": 1, "meta": {{"note": ["s3cret"]}}}}"#
                 ),
             ),
-            "column `note`: expected text (a text without NUL characters) in the payload at `/meta/note`, found an array;",
+            "column `note`: expected text (text without NUL characters) in the payload at `/meta/note`, found an array;",
         ),
         (of("e", "{\"account\": s3cret"), "the payload is not JSON: "),
         (
             event("f", "PageVisited", "f", r#"{"page": "p", "time": "s3cret"}"#),
-            "column `at`: expected timestamptz (an RFC 3339 text such as 2026-01-31T09:30:00Z, or milliseconds since 1970) in the payload at `/time`, found a text that is no time;",
+            "column `at`: expected timestamptz (an RFC 3339 time such as 2026-01-31T09:30:00Z, or milliseconds since 1970) in the payload at `/time`, found text that is not a time;",
         ),
         (none, "column `account`: expected uuid"),
     ];
@@ -193,7 +193,7 @@ async fn a_value_that_does_not_fit_parks_its_event_with_a_sentence() {
         .await
         .unwrap();
         assert_eq!(reason, "undecodable", "{error}");
-        assert!(error.starts_with(sentence) && error.contains("correct its producer"), "{error}");
+        assert!(error.starts_with(sentence) && error.contains("fix its producer"), "{error}");
         assert!(!error.contains("s3cret"), "{error}");
     }
     assert_eq!(stock.stage.parked("follower").await, 1);
@@ -278,11 +278,11 @@ async fn a_wrong_handler_is_refused_before_anything_starts() {
         ),
         (
             handler("columns = { a = \"int8 from a\" }\nsql = \"DELETE FROM effects\""),
-            &["column `a` is taken from `a`", "write `/json/pointer`"],
+            &["column `a` is read from `a`", "write `/json/pointer`"],
         ),
         (
             handler("columns = { event_id = \"uuid\" }\nsql = \"DELETE FROM effects\""),
-            &["column `event_id` is there without being declared"],
+            &["column `event_id` exists without being declared"],
         ),
         (
             handler("columns = [\"a\"]\nsql = \"DELETE FROM effects\""),

@@ -32,7 +32,7 @@ async fn an_error_of_the_database_says_what_helps_and_no_value() {
     stage.send(&[refused, strict]).await;
     eventually(SOON, "they are parked", async || stage.parked("exhausted").await == 2).await;
     let told = "not today (code P0001); hint: ask ada; in: PL/pgSQL function refuse() line 2 at RAISE; values \
-                are left out, `log.database_text = true` shows them";
+                are redacted, `log.database_text = true` shows them";
     assert_eq!(count(&stage, told).await, 1);
     assert_eq!(count(&stage, "violates not-null constraint (code 23502)").await, 1);
     assert_eq!(count(&stage, "c4n4ry").await, 0);

@@ -66,7 +66,7 @@ async fn named(running: &Running, resource: &str, name: &str) {
     let begun = Instant::now();
     let says = || {
         let readiness = running.readings.readiness();
-        let about = format!("READ the {resource} {name}");
+        let about = format!("READ on the {resource} {name}");
         readiness
             .reasons
             .iter()
@@ -139,20 +139,20 @@ async fn check_names_what_is_forbidden() {
         format!("{out}{err}")
     };
     let before = check().await;
-    assert!(!before.contains("does not allow"), "{before}");
+    assert!(!before.contains("Kafka denies"), "{before}");
     deny(&kafka, "--topic", topic).await;
     let said = check().await;
-    assert!(said.contains(&format!("READ the topic {topic}: grant READ on it")), "{said}");
+    assert!(said.contains(&format!("READ on the topic {topic}: grant READ on it")), "{said}");
     allow(&kafka, "--topic", topic).await;
     change(&kafka, ["--add", "--deny-principal"], "--group", group, "Describe").await;
     let said = check().await;
-    assert!(said.contains(&format!("READ the group {group}: grant READ on it")), "{said}");
+    assert!(said.contains(&format!("READ on the group {group}: grant READ on it")), "{said}");
     assert!(!said.contains("check the address"), "{said}");
 
     let outbox = Outbox::with(stage.topic, Services::from_env().schema().await).await;
     change(&kafka, ["--add", "--deny-principal"], "--topic", topic, "All").await;
     let (_, out, err) = ran(outbox.command(&RELAY), "check").await;
-    let wanted = format!("WRITE the topic {topic}: grant WRITE on it");
+    let wanted = format!("WRITE on the topic {topic}: grant WRITE on it");
     assert!(format!("{out}{err}").contains(&wanted), "{out}{err}");
 }
 
@@ -179,7 +179,7 @@ async fn relay_says(running: &RunningRelay, resource: &str, name: &str, words: &
     let readings = running.readings.as_ref().unwrap();
     let says = || {
         let reasons = readings.readiness().reasons;
-        let about = format!("WRITE the {words} {name}: grant WRITE on it");
+        let about = format!("WRITE on the {words} {name}: grant WRITE on it");
         reasons.iter().any(|why| why.reason == "forbidden" && why.sentence.contains(&about))
     };
     let begun = Instant::now();

@@ -54,7 +54,7 @@ async fn without_an_owner_nothing_is_forgotten_yet() {
     let args = ["forget", "--aggregate", &aggregate, "--yes", "--wait", "1s"];
     let (code, _, err) = typed(&stage, &args).await;
     assert_eq!((code, acts(&stage, "forget").await), (Some(7), 0), "{err}");
-    assert!(err.contains("still parked after 1s: does a consumer run"), "{err}");
+    assert!(err.contains("still parked after 1s: check that a consumer runs"), "{err}");
 }
 
 #[tokio::test]
@@ -65,8 +65,8 @@ async fn the_audit_ends_where_its_retention_says() {
     let act = "INSERT INTO inbox_audit (who, what, consumer_ref, at)
         SELECT 'ada', 'skip', consumer_ref, now() - interval '40 days' FROM inbox_consumers";
     stage.schema.run(act).await;
-    assert_eq!(said(&stage, &["prune"]).await, "removed 0 rows\n", "kept for ever");
+    assert_eq!(said(&stage, &["prune"]).await, "removed 0 inbox rows\n", "kept for ever");
     let prune = ["prune", "--set", "retention.audit=30d"];
-    assert_eq!(said(&stage, &prune).await, "removed 0 rows and 1 acts of the audit\n");
+    assert_eq!(said(&stage, &prune).await, "removed 0 inbox rows and 1 audit entries\n");
     assert_eq!(acts(&stage, "skip").await, 0);
 }

@@ -132,7 +132,7 @@ async fn a_schema_that_is_nested_without_end_parks_its_events() {
     })
     .await;
     assert!(process.running(), "{}", process.log());
-    let said = "SELECT count(*) FROM inbox_parked WHERE errors::text LIKE '%nested 1502 deep, and 127 is the most%'";
+    let said = "SELECT count(*) FROM inbox_parked WHERE errors::text LIKE '%nested 1502 levels deep; at most 127 are allowed%'";
     assert_eq!(stage.schema.number(said).await, 1);
 }
 

@@ -243,6 +243,6 @@ async fn the_table_refuses_a_fingerprint_of_another_length() {
     let row = "INSERT INTO inbox_events (consumer_ref, partition_ref, \"offset\", event_id, fingerprint) \
                VALUES (1, 1, 1, gen_random_uuid(), '\\x00')";
     let error = sqlx::raw_sql(row).execute(stage.schema.pool()).await.unwrap_err();
-    let said = error.as_database_error().expect("the database refuses it");
+    let said = error.as_database_error().expect("the database refused it");
     assert_eq!(said.constraint(), Some("inbox_events_fingerprint_check"), "{said}");
 }

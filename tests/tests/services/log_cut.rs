@@ -206,7 +206,7 @@ async fn a_log_that_ended_below_an_older_builds_watermark_waits_for_a_person() {
     stands_in_the_database(&stage, "log_ended_below").await;
     assert_eq!(stage.of("new").await, [] as [i64; 0]);
     let out = skip(&stage, "12").await;
-    assert!(out.contains("goes on at 12"), "{out}");
+    assert!(out.contains("continues at 12"), "{out}");
     let rest: Vec<i64> = (6..=15).collect();
     eventually(SOON, "what lies from there on", async || stage.of("new").await == rest).await;
     stop(running).await;

@@ -129,7 +129,7 @@ async fn check_all(cases: &[Case]) -> (Stage, Running) {
 /// What would stay on the connection is refused, by a sentence that says what to do instead.
 #[tokio::test]
 async fn what_would_stay_on_the_connection_is_refused() {
-    const LOCAL: Fate = refused("with SET LOCAL");
+    const LOCAL: Fate = refused("use SET LOCAL");
     let cases = [
         guarded("SET timezone = 'Asia/Tokyo'", LOCAL, ZONE),
         guarded("SET TIME ZONE 'Asia/Tokyo'", LOCAL, ZONE),
@@ -138,14 +138,14 @@ async fn what_would_stay_on_the_connection_is_refused() {
         guarded("SET session_replication_role = replica", refused("a handler may not run"), KEYS),
         guarded(
             "SET LOCAL session_replication_role = replica",
-            refused("of its other events"),
+            refused("contains its other events"),
             KEYS,
         ),
         guarded("SET row_security = off", refused("a handler may not run"), ROWS),
         guarded("LISTEN news", refused("connection of your own"), CHANNELS),
         guarded("UNLISTEN *", refused("connection of your own"), CHANNELS),
-        guarded("PREPARE mine AS SELECT 1", refused("prepared by themselves"), PREPARED),
-        guarded("DEALLOCATE ALL", refused("prepared by themselves"), PREPARED),
+        guarded("PREPARE mine AS SELECT 1", refused("prepared automatically"), PREPARED),
+        guarded("DEALLOCATE ALL", refused("prepared automatically"), PREPARED),
         guarded("DISCARD ALL", refused("may not run DISCARD"), NOTHING),
         guarded(
             "DECLARE mine CURSOR WITH HOLD FOR SELECT 1",
@@ -232,7 +232,7 @@ async fn a_session_that_nobody_has_touched_is_not_reset() {
 /// full, is tried again and parked. The partition is not paused, and others go on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fault_that_one_event_brings_about_is_no_outage() {
-    const MET: Fate = Parked("exhausted", "met 5 times alone while others committed");
+    const MET: Fate = Parked("exhausted", "conflicted 5 times alone while others committed");
     let cases = [
         guarded("COPY effects FROM STDIN", refused("tx.unguarded()"), NOTHING),
         guarded("COPY (SELECT 1) TO STDOUT", refused("tx.unguarded()"), NOTHING),
@@ -278,7 +278,7 @@ async fn a_fault_that_one_event_brings_about_is_no_outage() {
 async fn an_event_that_breaks_its_connection_is_parked_on_a_quiet_partition() {
     let cases = [past(
         "SELECT pg_terminate_backend(pg_backend_pid()), pg_sleep(5)",
-        Parked("exhausted", "met 5 times alone"),
+        Parked("exhausted", "conflicted 5 times alone"),
         NOTHING,
     )];
     let (_stage, running) = check_all(&cases).await;

@@ -423,13 +423,13 @@ async fn what_a_handler_answers_is_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_handler_leaves_half_done_is_an_attempt_that_failed() {
     let cases = [
-        act(LeavesStream, Parked("exhausted", "dropped before its end")),
-        act(LeavesSavepoint, Parked("exhausted", "dropped undecided")),
+        act(LeavesStream, Parked("exhausted", "dropped before it finished")),
+        act(LeavesSavepoint, Parked("exhausted", "dropped unfinished")),
         act(ReleasesFailed, Parked("exhausted", "duplicate key value")),
         act(TakesSavepoints, Parked("exhausted", "31 savepoints")),
         act(QueuesWrongly, Parked("exhausted", "a queued statement failed: duplicate key")),
         act(QueuesTooMuch, Parked("exhausted", "queued more than 50000")),
-        act(AppendsLarge, Parked("exhausted", "more than the 1048576 that are allowed")),
+        act(AppendsLarge, Parked("exhausted", "more than the allowed 1048576")),
         left(
             AppendsNul,
             Done,
@@ -461,12 +461,12 @@ async fn what_goes_past_the_transaction_happens_with_each_attempt() {
 /// The deadline of an attempt ends what awaits, whatever it waits for.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_is_ended_by_its_deadline() {
-    let late = Parked("exhausted", "did not answer within 1.5s");
+    let late = Parked("exhausted", "did not finish within 1.5s");
     let cases = [
         act(Sleeps, late),
         act(Spins, late),
         act(WaitsForItself, late),
-        act(WaitsIdly, Parked("exhausted", "met 5 times alone")),
+        act(WaitsIdly, Parked("exhausted", "conflicted 5 times alone")),
     ];
     let mut stage = stage().await;
     stage.config.database.lock_timeout = Duration::from_millis(500);

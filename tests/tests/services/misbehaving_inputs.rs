@@ -75,7 +75,7 @@ fn ids(add: &mut impl FnMut(&'static str, Fate, &dyn Fn(i64) -> Record)) {
     add("an id that is no text", unread("is not UTF-8 text"), &|n| {
         identified(n, b"\xff\xfe".to_vec())
     });
-    add("an id of 1,025 bytes", unread("is 1025 bytes long, more than the 1024"), &|n| {
+    add("an id of 1,025 bytes", unread("is 1025 bytes long, more than the allowed 1024"), &|n| {
         identified(n, "x".repeat(1025))
     });
     add("an id of 1,024 bytes", Done, &|n| identified(n, "x".repeat(1024)));
@@ -99,7 +99,7 @@ fn types(add: &mut impl FnMut(&'static str, Fate, &dyn Fn(i64) -> Record)) {
         id(n, typed(n, "Strange"))
     });
     add("a type in capitals", Parked("unknown_type", "`COUNTED`"), &|n| id(n, typed(n, "COUNTED")));
-    add("a type of 256 bytes", unread("is 256 bytes long, more than the 255"), &|n| {
+    add("a type of 256 bytes", unread("is 256 bytes long, more than the allowed 255"), &|n| {
         id(n, typed(n, "x".repeat(256)))
     });
     add("a type that is no text", unread("is not UTF-8 text"), &|n| {
@@ -162,7 +162,7 @@ fn keys(add: &mut impl FnMut(&'static str, Fate, &dyn Fn(i64) -> Record)) {
             .payload(format!("{{\"n\":{n}}}"))
     });
     add("an empty key", unread("the record names no aggregate"), &|n| keyed(n, ""));
-    add("a key that is no text", unread("`key:hex` reads keys that are no text"), &|n| {
+    add("a key that is no text", unread("`key:hex` reads keys that are not text"), &|n| {
         keyed(n, b"\xff\xfe".to_vec())
     });
     add("a key of 1,025 bytes", unread("is 1025 bytes long"), &|n| keyed(n, "x".repeat(1025)));
@@ -183,7 +183,7 @@ fn headers(add: &mut impl FnMut(&'static str, Fate, &dyn Fn(i64) -> Record)) {
     add("a trace that is none", Done, &|n| {
         sound(n).header("traceparent", "00-zz").null_header("tracestate")
     });
-    let version = unread("is not a whole number within range");
+    let version = unread("is not an integer within range");
     add("a version that is no number", version, &|n| sound(n).header("aggregate_version", "two"));
     add("a schema's version that is too large", version, &|n| {
         sound(n).header("schema_version", "99999999999")
@@ -194,7 +194,7 @@ fn headers(add: &mut impl FnMut(&'static str, Fate, &dyn Fn(i64) -> Record)) {
     add("a time before 1970", Done, &|n| sound(n).header("occurred_at", "-86400000"));
     add("a record's time in 1970", Done, &|n| sound(n).timestamp(1));
     add("a record's time in 100 years", Done, &|n| sound(n).timestamp(4_944_672_000_000));
-    add("a record that is too large", unread("more than the 65536 that are allowed"), &|n| {
+    add("a record that is too large", unread("more than the allowed 65536"), &|n| {
         with(n, " ".repeat(BYTES_MAX))
     });
 }

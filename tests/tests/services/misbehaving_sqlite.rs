@@ -305,14 +305,14 @@ async fn an_error_on_sqlite_is_an_attempt_that_failed() {
 /// What a handler answers, leaves half done, or waits for.
 #[tokio::test]
 async fn what_a_handler_on_sqlite_leaves_half_done_is_an_attempt_that_failed() {
-    let late = Parked("exhausted", "did not answer within 300ms");
+    let late = Parked("exhausted", "did not finish within 300ms");
     let cases = [
         act(Fails, Parked("exhausted", "not today")),
         act(Rejects, Parked("rejected", "told to reject")),
         act(Panics, Parked("exhausted", "the handler panicked: told to panic")),
-        act(DropsStatement, Parked("exhausted", "dropped before its end")),
-        act(LeavesStream, Parked("exhausted", "dropped before its end")),
-        act(LeavesSavepoint, Parked("exhausted", "dropped undecided")),
+        act(DropsStatement, Parked("exhausted", "dropped before it finished")),
+        act(LeavesStream, Parked("exhausted", "dropped before it finished")),
+        act(LeavesSavepoint, Parked("exhausted", "dropped unfinished")),
         act(TakesSavepoints, Parked("exhausted", "31 savepoints")),
         act(Sleeps, late),
         act(Spins, late),

@@ -53,7 +53,7 @@ async fn check_tells_what_is_doubtful_about_a_topic_and_what_is_in_it() {
     has(&kafka, &start, "keeps records for 1month 29days");
     has(&kafka, &start, "is compacted");
     has(&kafka, &start, "unclean.leader.election.enable=true");
-    has(&kafka, &start, "has one replica");
+    has(&kafka, &start, "has replication factor 1");
     let handlers = findings(&document, "handlers");
     has(&handlers, "warning: 1 of the 3 newest records cannot be read as events", "undecodable");
     has(&handlers, "warning: 1 of the 3 newest records are events of type `OrderPayed`", "ignore");
@@ -79,7 +79,7 @@ async fn check_compares_lanes_and_partitions_with_the_database_s() {
     let start = format!("warning: the database has {}/0 with 16 lanes", stage.topic.name());
     has(&findings(&document, "database"), &start, "`lanes.count` is 8");
     let start = format!("warning: topic {} has partitions", stage.topic.name());
-    has(&findings(&document, "kafka"), &start, "never had ([1])");
+    has(&findings(&document, "kafka"), &start, "never owned ([1])");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -105,10 +105,10 @@ async fn check_looks_as_the_user_that_runs() {
     let block = format!(
         "GRANT DELETE ON {schema}.inbox_events TO clerk; GRANT INSERT ON {schema}.inbox_parked TO clerk; "
     );
-    has(&found, "error: the role lacks rights", &block);
+    has(&found, "error: the role lacks privileges", &block);
     has(
         &found,
-        "error: the consumer wants up to 12 connections",
+        "error: the consumer needs up to 12 connections",
         "ALTER ROLE clerk CONNECTION LIMIT",
     );
     has(&found, "warning: fsync is off", "switch it on");

@@ -121,7 +121,7 @@ async fn tables_that_a_build_does_not_know_stop_it_at_the_next_take_over() {
     stage.schema.run(&insert(newest + 2)).await;
     fenced(&stage).await;
     let sentence = unready(&running.readings, "schema").await;
-    assert!(sentence.contains(&format!("this build knows only {newest}")), "{sentence}");
+    assert!(sentence.contains(&format!("this build supports up to {newest}")), "{sentence}");
     stage.count("a", 4, 6).await;
     let back = format!("DELETE FROM inbox_schema_versions WHERE version > {newest}");
     stage.schema.run(&back).await;

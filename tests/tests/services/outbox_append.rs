@@ -211,7 +211,7 @@ async fn an_event_is_appended_up_to_the_limit_and_refused_above_it_by_a_sentence
         }
         let large = of_size(limit + 1);
         let expected = format!(
-            "the event Large of Order/1 takes {} bytes as a record, more than the {limit} that are allowed",
+            "the event Large of Order/1 is {} bytes as a record, more than the allowed {limit}",
             limit + 1
         );
         for refused in [
@@ -392,7 +392,7 @@ async fn what_keeps_an_event_from_being_appended_is_said_in_a_sentence() {
     for refused in [append(&mut postgres, &event(1)).await, append(&mut sqlite, &event(1)).await] {
         let sentence = refused.unwrap_err().to_string();
         assert!(
-            sentence.contains("0 of 1 events were written into outbox_events; remove the"),
+            sentence.contains("0 of 1 events were written to outbox_events; remove the"),
             "{sentence}"
         );
     }
@@ -411,7 +411,7 @@ async fn what_keeps_an_event_from_being_appended_is_said_in_a_sentence() {
     failed.unwrap_err();
     let error = append(&mut *tx, &event(1)).await.unwrap_err();
     assert!(matches!(error, AppendError::Database(_)), "{error:?}");
-    assert!(error.to_string().starts_with("the outbox did not take the events: "), "{error}");
+    assert!(error.to_string().starts_with("the outbox refused the events: "), "{error}");
 }
 
 /// As the documents of before `deliver_after` and `dedup_key` have it: services go on with it.

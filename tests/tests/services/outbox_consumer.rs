@@ -130,7 +130,7 @@ async fn an_append_that_failed_and_was_swallowed_fails_its_event() {
     running.stop().await;
     assert_eq!((stage.effects().await, outbox(&stage, "true").await), (0, 0));
     let record = "SELECT count(*) FROM inbox_parked WHERE record LIKE \
-         '%the event Large of%takes%more than the 2000 that are allowed%'";
+         '%the event Large of% is %more than the allowed 2000%'";
     assert_eq!(stage.schema.number(record).await, 1);
 }
 
@@ -152,7 +152,11 @@ async fn a_consumer_without_outbox_tables_does_not_start_and_migrate_and_check_k
     assert!(out.contains("no outbox tables"), "{out}");
     let (code, out, err) = ran(worker(&stage), "migrate").await;
     assert_eq!(code, Some(0), "{err}");
-    assert!(out.contains("already\napplied migrations 1, 2, 3 of the outbox"), "{out}");
+    assert!(
+        out.contains("already at version")
+            && out.contains("applied migrations 1, 2, 3 of the outbox"),
+        "{out}"
+    );
     let (code, _, err) = ran(worker(&stage), "check").await;
     assert_eq!(code, Some(0), "{err}");
 }
@@ -186,7 +190,10 @@ async fn check_names_the_privilege_that_appending_lacks() {
     assert!(why.contains("dead letters (`events.dead_letter_topic`)"), "{why}");
     // Whether a handler appends is not known to anybody but itself.
     assert_eq!(code, Some(0), "{out}{err}");
-    let told = out.contains("the role may not append to the outbox: right if no handler calls");
+    let told = out.contains(
+        "the role may not append to the outbox, which is fine if no handler \
+                             calls",
+    );
     assert!(told && out.contains("--for appending-consumer"), "{out}");
 }
 

@@ -140,7 +140,7 @@ async fn an_event_without_a_key_is_never_left_out() {
     let events = [keyed("A", "k"), event("B")];
     for refused in [append_all(&mut conn, &events).await, append_all(&mut sqlite, &events).await] {
         let sentence = refused.unwrap_err().to_string();
-        assert!(sentence.contains("1 of 2 events were written into outbox_events"), "{sentence}");
+        assert!(sentence.contains("1 of 2 events were written to outbox_events"), "{sentence}");
     }
 }
 

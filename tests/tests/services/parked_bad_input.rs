@@ -43,15 +43,15 @@ async fn arguments_that_say_nothing_or_too_much_are_refused() {
         (
             &["parked", "list", "--reason", "lazy"],
             2,
-            &["no such reason", "exhausted", "unknown_type"],
+            &["unknown reason", "exhausted", "unknown_type"],
         ),
         (&["parked", "audit", "--what", "steal"], 2, &["'steal'", "release", "retire"]),
-        (&["parked", "release"], 2, &["say which events", "--type", "--all"]),
-        (&["parked", "release", "1", "--all"], 2, &["do not go together", "use one of them"]),
-        (&["parked", "release", "1", "--type", "X"], 2, &["do not go together"]),
-        (&["parked", "release", "--all", "--type", "X"], 2, &["do not go together"]),
-        (&["parked", "release", "1", "--wait", "5"], 2, &["no duration", "30s"]),
-        (&["parked", "release", "1", "--as", " "], 2, &["--as is empty", "who you are"]),
+        (&["parked", "release"], 2, &["choose events", "--type", "--all"]),
+        (&["parked", "release", "1", "--all"], 2, &["mutually exclusive", "use one of them"]),
+        (&["parked", "release", "1", "--type", "X"], 2, &["mutually exclusive"]),
+        (&["parked", "release", "--all", "--type", "X"], 2, &["mutually exclusive"]),
+        (&["parked", "release", "1", "--wait", "5"], 2, &["not a duration", "30s"]),
+        (&["parked", "release", "1", "--as", " "], 2, &["--as is empty", "give your name"]),
         (&["parked", "discard", "1"], 2, &["a discard needs --why TEXT"]),
         (&["parked", "discard", "1", "--why", "  "], 2, &["a discard needs --why TEXT"]),
         (&["skip", "--topic", "t", "--partition", "0", "--to", "-1", "--why", "x"], 2, &["--to"]),
@@ -70,7 +70,7 @@ async fn arguments_that_say_nothing_or_too_much_are_refused() {
     refused(&stage, &missing).await;
     let (code, _, err) = finished(worker(&stage), &["parked", "release", "1", "--as", " "]).await;
     assert_eq!(code, Some(2), "{err}");
-    assert!(err.contains("--as is empty: the audit needs to know who you are"), "{err}");
+    assert!(err.contains("--as is empty: give your name, the audit keeps it"), "{err}");
     // Without a word of who it is, it is the system's user, or the machine.
     let mut command = worker(&stage);
     command.env_remove("USER").env_remove("LOGNAME");
@@ -91,10 +91,10 @@ async fn what_is_not_there_is_named() {
     for args in [["parked", "list", "--type", "Nobody"], ["parked", "release", "--all", "--yes"]] {
         let (code, out, err) = typed(&stage, &args).await;
         assert_eq!((code, err.as_str()), (Some(0), ""), "{args:?}");
-        assert!(out.contains("nothing") && out.contains("match"), "{out}");
+        assert!(out.contains("no parked event matches"), "{out}");
     }
     let (code, out, _) = typed(&stage, &["parked", "audit"]).await;
-    assert_eq!((code, out.as_str()), (Some(0), "nobody has done anything that matches\n"));
+    assert_eq!((code, out.as_str()), (Some(0), "no audit entry matches\n"));
 }
 
 /// A bulk act says how many it would be, and does nothing without `--yes`.
@@ -108,12 +108,12 @@ async fn a_bulk_act_asks_first() {
         (
             &["parked", "release", "--type", "Charged"],
             6,
-            &["would release 5 parked events and the 2 events behind, in", "add --yes"],
+            &["would release 5 parked events plus 2 queued behind, in", "add --yes"],
         ),
         (
             &["parked", "discard", "--all", "--why", "x"],
             6,
-            &["would discard 7 parked events for good", "nothing was changed", "add --yes"],
+            &["would discard 7 parked events permanently", "nothing was changed", "add --yes"],
         ),
     ];
     refused(&stage, &cases).await;
@@ -147,9 +147,9 @@ async fn a_correction_that_makes_no_sense_is_refused() {
         ["skip", "--topic", topic, "--partition", partition, "--to", to, "--why", "x", "--yes"]
     };
     let cases: [Case<'_>; 7] = [
-        (&own("0", "5"), 6, &["everything of", "below 5 is settled already", "goes forward only"]),
-        (&own("0", "3"), 6, &["goes forward only"]),
-        (&own("0", "6"), 6, &["ends at 5", "records to come would be lost"]),
+        (&own("0", "5"), 6, &["everything of", "below 5 is already settled", "only goes forward"]),
+        (&own("0", "3"), 6, &["only goes forward"]),
+        (&own("0", "6"), 6, &["ends at 5", "future records would be lost"]),
         (&own("4", "6"), 6, &["has no partition 4"]),
         (&skip("nowhere", "0", "6"), 6, &["topic nowhere does not exist in Kafka", "`retire`"]),
         (&["retire", "--topic", topic, "--why", "x", "--yes"], 6, &["nothing to retire"]),
@@ -165,7 +165,7 @@ async fn a_correction_that_makes_no_sense_is_refused() {
     // A partition that this consumer has never had: it would begin there, on demand.
     stage.topic.grow(2).await;
     let unsure = own("1", "end");
-    let told = ["has no row for", "would begin at 0", "add --yes"];
+    let told = ["has no row for", "would start at 0", "add --yes"];
     let never: [Case<'_>; 1] = [(&unsure[..9], 6, &told)];
     refused(&stage, &never).await;
     let rows = "SELECT count(*) FROM inbox_partitions";

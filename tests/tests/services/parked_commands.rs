@@ -25,8 +25,8 @@ async fn parked_events_are_listed_shown_released_and_discarded() {
     assert!(lines[0].starts_with("SEQ"), "{list}");
     let rejected = |line: &&str| line.contains("rejected") && line.contains("no column");
     assert_eq!(lines.iter().copied().filter(|line| rejected(line)).count(), 2, "{list}");
-    let end = "4 events of 3 aggregates parked: 0 due now, 0 tried again later, 3 waiting for a person, \
-               1 following another one; --followers lists those that follow, too";
+    let end = "4 events of 3 aggregates parked: 0 due now, 0 scheduled for retry, 3 waiting for \
+               manual action, 1 following another one; --followers includes those that follow";
     assert_eq!(lines.last(), Some(&end), "{list}");
     let charged_only = told(&stage, &["parked", "list", "--type", "Charged", "--json"]).await;
     assert_eq!(charged_only["parked"].as_array().map(Vec::len), Some(2), "{charged_only}");
@@ -40,9 +40,9 @@ async fn parked_events_are_listed_shown_released_and_discarded() {
     for part in [
         "type        Charged",
         "partition 0, offset 0, leader epoch 0",
-        "reason      rejected: its handler said that it can never succeed",
-        "to do       correct the handler",
-        "turn        waits for a person",
+        "reason      rejected: its handler rejected it permanently",
+        "to do       fix the handler",
+        "due         manual action required",
         "header      event_id: a-1",
         "payload     7 bytes of text\n  {\"n\":1}",
         "attempt 1: no column \"fee\" in table accounts",
@@ -57,7 +57,7 @@ async fn parked_events_are_listed_shown_released_and_discarded() {
     deploy.mend();
     let out = said(&stage, &["parked", "release", &follower, "--wait", "20s"]).await;
     assert!(out.starts_with(&format!("{follower} follows {head} of the same aggregate")), "{out}");
-    assert!(out.contains("was seen") && out.contains("does it within seconds"), "{out}");
+    assert!(out.contains("last seen") && out.contains("will do this within seconds"), "{out}");
     assert!(out.ends_with("released: 1 event, and what followed\n"), "{out}");
     assert_eq!(stage.of("a").await, up_to(2));
     assert_eq!(stage.of("b").await, [] as [i64; 0], "nobody asked for b");
@@ -104,10 +104,10 @@ async fn without_a_live_owner_it_is_done_later() {
     let all = ["parked", "release", "--all", "--yes", "--wait", "1s"];
     let (code, out, err) = typed(&stage, &all).await;
     assert_eq!(code, Some(7), "{out}{err}");
-    assert!(out.contains("nobody owns it now; it is done when a consumer runs"), "{out}");
-    assert!(err.contains("2 events still asked for after 1s"), "{err}");
+    assert!(out.contains("has no owner now; this is done once a consumer runs"), "{out}");
+    assert!(err.contains("2 events still pending after 1s"), "{err}");
     let again = said(&stage, &["parked", "release", &seq(&stage, 0).await]).await;
-    assert!(again.contains("anna@desk asked for that at 20"), "{again}");
+    assert!(again.contains("anna@desk already requested that at 20"), "{again}");
     deploy.mend();
     let running = stage.start(deploy.routes()).await;
     eventually(SOON, "all are applied", async || stage.effects().await == 3).await;
@@ -184,13 +184,13 @@ async fn a_torn_event_needs_force_and_a_look() {
     let (code, _, err) = typed(&stage, &["parked", "release", &head]).await;
     assert_eq!(code, Some(6), "{err}");
     for part in
-        ["its effect may be there", "look into the tables that its handler writes to", "--force"]
+        ["its effect may be committed", "check the tables that its handler writes to", "--force"]
     {
         assert!(err.contains(part), "{part:?} is missing: {err}");
     }
     let (code, _, err) = typed(&stage, &["parked", "release", "--all", "--yes"]).await;
     assert_eq!(code, Some(6), "{err}");
-    assert!(err.contains("1 event left alone") && err.contains("--force"), "{err}");
+    assert!(err.contains("1 event skipped") && err.contains("--force"), "{err}");
     assert_eq!(acts(&stage, "release").await, 0);
     said(&stage, &["parked", "release", &head, "--force", "--wait", "20s"]).await;
     assert_eq!(stage.of("a").await, [1]);

@@ -47,11 +47,11 @@ async fn a_log_that_begins_above_the_watermark_is_skipped() {
     let (code, out, err) = typed(&stage, &skip).await;
     assert_eq!((code, out.as_str()), (Some(6), ""), "{err}");
     let told = "dry run: this would give up offsets 10 to 14: 5 offsets that the log has lost, and 0 offsets \
-                that it still has; nothing was changed: add --yes to do it\n";
+                that it still has; nothing was changed: add --yes to apply\n";
     assert_eq!(err, told);
     assert_eq!(watermark(&stage, 0).await, 10);
     let out = said(&stage, &[&skip[..], &["--yes"]].concat()).await;
-    assert!(out.contains("goes on at 15"), "{out}");
+    assert!(out.contains("continues at 15"), "{out}");
     eventually(SOON, "the rest", async || stage.effects().await == 15).await;
     stage.count("a", 21, 21).await;
     eventually(SOON, "the next", async || stage.of("a").await.contains(&21)).await;
@@ -62,7 +62,7 @@ async fn a_log_that_begins_above_the_watermark_is_skipped() {
     assert!(audit.contains("anna@desk") && audit.contains("from 10 to 15: gone"), "{audit}");
 }
 
-/// E3: a topic that was deleted and created again stands still; `retire` gives the old rows up, with the
+/// E3: a topic that was deleted and re-created stands still; `retire` gives the old rows up, with the
 /// events that are parked there only when that is said, and the new topic is read from its beginning.
 #[tokio::test]
 async fn a_topic_that_was_created_again_is_retired() {
@@ -84,7 +84,7 @@ async fn a_topic_that_was_created_again_is_retired() {
     stands_still(&stage, "topic_recreated").await;
     assert_eq!(stage.effects().await, 2);
 
-    let retire = ["retire", "--topic", stage.topic.name(), "--why", "created again", "--yes"];
+    let retire = ["retire", "--topic", stage.topic.name(), "--why", "re-created", "--yes"];
     let (code, _, err) = typed(&stage, &retire).await;
     assert_eq!(code, Some(6), "{err}");
     for part in ["1 event of topic", "--discard-parked", "can never be released"] {
@@ -98,7 +98,7 @@ async fn a_topic_that_was_created_again_is_retired() {
     assert_eq!((acts(&stage, "retire").await, acts(&stage, "discard").await), (1, 1));
     let (code, _, err) = typed(&stage, &retire).await;
     assert_eq!(code, Some(6), "{err}");
-    assert!(err.contains("there is nothing to retire"), "{err}");
+    assert!(err.contains("nothing to retire"), "{err}");
 }
 
 /// C9: a skip under an owner that works is refused; forced, it fences the owner's open transaction out,
@@ -127,7 +127,7 @@ async fn a_forced_skip_fences_a_live_owner_out() {
     assert_eq!(code, Some(6), "{err}");
     assert!(err.contains("owns") && err.contains("--force"), "{err}");
     let out = said(&stage, &[&skip[..], &["--force"]].concat()).await;
-    assert!(out.contains("goes on at 4"), "{out}");
+    assert!(out.contains("continues at 4"), "{out}");
     gate.open();
     stage.send(&on(0, "a", 4, 6)).await;
     eventually(SOON, "the next ones", async || stage.of("a").await.ends_with(&[4, 5, 6])).await;

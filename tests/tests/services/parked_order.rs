@@ -171,7 +171,7 @@ async fn a_bulk_release_of_copies_under_a_used_id_has_one_effect() {
     let release = ["parked", "release", "--reason", "mismatch", "--yes", "--wait", "20s"];
     // The one of other content stays, and waits for its own decision.
     let (_, out, err) = typed(&stage, &release).await;
-    assert!(out.contains("asked to release 1 event"), "{out}{err}");
+    assert!(out.contains("release requested: 1 event"), "{out}{err}");
     eventually(SOON, "two gone", async || stage.parked("mismatch").await == 1).await;
     assert_eq!(stage.of("a").await, [1, 2], "what was released");
     assert_eq!(audited(&stage, "copy").await, 1, "nobody is told of the copy");

@@ -290,7 +290,7 @@ async fn what_no_route_takes_is_set_aside() {
     outbox.append("a", 1, 2).await;
     let shop = Scripted::willing();
     let running = outbox.start_with(|it| it.destination("shop", shop.clone())).await;
-    let error = "SELECT count(*) FROM outbox_events WHERE error LIKE 'no route takes events of type Counted%'";
+    let error = "SELECT count(*) FROM outbox_events WHERE error LIKE 'no route matches events of type Counted%'";
     eventually(SOON, "the first is set aside", async || outbox.schema.number(error).await == 1)
         .await;
     running.stop().await;

@@ -84,7 +84,7 @@ async fn rows_that_cannot_be_sent_wait_for_a_person_and_hold_up_nobody() {
     assert!(error(&outbox, "broker").await.contains("`max.message.bytes`"));
     let sentence = error(&outbox, "lost").await;
     assert!(
-        sentence.contains(&missing) && sentence.contains("is not there; create it"),
+        sentence.contains(&missing) && sentence.contains("does not exist; create it"),
         "{sentence}"
     );
     assert_eq!(running.counters.read().failed, 2, "a row that waits for its topic needs no person");
@@ -96,7 +96,7 @@ async fn rows_that_cannot_be_sent_wait_for_a_person_and_hold_up_nobody() {
     assert_eq!(status["waiting_for_topic"], 1, "{out}");
     assert_eq!(status["missing_topics"], serde_json::json!([missing]), "{out}");
     let (_, out, _) = ran(outbox.command(&RELAY), "failed list").await;
-    assert!(out.contains("Account/lost") && out.contains("BEHIND IT"), "{out}");
+    assert!(out.contains("Account/lost") && out.contains("BLOCKED"), "{out}");
 
     // The topic comes: the row goes by itself, and what waited behind it.
     let admin: rdkafka::admin::AdminClient<_> =
@@ -134,7 +134,7 @@ async fn rows_for_a_forbidden_topic_wait_until_it_is_allowed() {
     broker.fail_next(Request::Produce, &[Failure::TopicForbidden]).unwrap();
     outbox.append("a", 2, 2).await;
     set_aside(&outbox, 1).await;
-    assert!(error(&outbox, "a").await.contains("WRITE the topic mocked: grant WRITE on it"));
+    assert!(error(&outbox, "a").await.contains("WRITE on the topic mocked: grant WRITE on it"));
     outbox.append("b", 1, 1).await;
     outbox.drained(SOON).await;
     running.stop().await;
@@ -155,8 +155,8 @@ async fn a_row_that_is_no_event_is_set_aside() {
         .await;
     let running = outbox.start().await;
     set_aside(&outbox, 2).await;
-    assert!(error(&outbox, "one").await.starts_with("the row is no event"));
-    assert!(error(&outbox, "two").await.contains("no name of a topic"));
+    assert!(error(&outbox, "one").await.starts_with("the row is not an event"));
+    assert!(error(&outbox, "two").await.contains("not a valid topic"));
     running.stop().await;
 }
 
@@ -242,7 +242,7 @@ async fn a_relay_that_cannot_work_says_why() {
     command.env("OUTBOX_KAFKA__TOPIC", &missing);
     let (code, out, _) = ran(command, "check").await;
     assert_eq!(code, Some(0), "{out}");
-    assert!(out.contains(&format!("warning  kafka  the topic {missing} is not there")), "{out}");
+    assert!(out.contains(&format!("warning  kafka  topic {missing} does not exist")), "{out}");
 
     let (code, out, err) = ran(outbox.command(&RELAY), "check").await;
     assert_eq!((code, out.trim()), (Some(0), "OK to start"), "{err}");

@@ -110,7 +110,7 @@ async fn rows_of_a_missing_topic_go_when_it_is_there() {
     let waits = "SELECT count(DISTINCT waits_for) FROM outbox_events";
     is(&outbox, "all of them wait", waits, 10).await;
     let (_, out, err) = ran(outbox.command(&RELAY), "status").await;
-    assert!(out.contains("no topic        10 (awaited"), "{out}{err}");
+    assert!(out.contains("missing topic     10 (awaited"), "{out}{err}");
     create(&services.kafka, &topics).await;
     outbox.drained(SOON).await;
     running.stop().await;

@@ -90,7 +90,7 @@ async fn a_relay_that_ships_and_one_that_stands_by_are_seen() {
     let second = outbox.start().await;
     let body = ready(&second, "others").await;
     let sentence = body["sentence"].as_str().unwrap();
-    assert!(sentence.contains("has the turn") && sentence.contains("stands by"), "{sentence}");
+    assert!(sentence.contains("is active") && sentence.contains("on standby"), "{sentence}");
     for relay in [&first, &second] {
         shows(relay, &[("outbox_unsent_rows", 0.0), ("outbox_appended_rows_total", 0.0)]).await;
         assert_eq!(get(relay, "/health/live").await.0, 200);
@@ -215,7 +215,12 @@ async fn a_database_that_is_away_is_told_and_the_port_answers_at_once() {
     let seen = scraped(&relay).await;
     assert!(seen["outbox_outage_seconds{of=\"database\"}"] > 10.0, "{seen:#?}");
     assert!(seen["outbox_errors_total{kind=\"database_outage\"}"] > 0.0);
-    assert_eq!((seen["outbox_ready"], seen["outbox_turn_held"]), (0.0, 0.0), "its lease is over");
+    assert_eq!(
+        (seen["outbox_ready"], seen["outbox_turn_held"]),
+        (0.0, 0.0),
+        "its lease has \
+                                                                              expired"
+    );
     // The relay's last reading counts until it is too old or another one has failed.
     eventually(SOON, "old readings are not shown", async || {
         let seen = scraped(&relay).await;

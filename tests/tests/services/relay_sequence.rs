@@ -80,8 +80,8 @@ async fn new_rows_do_not_overtake_older_ones() {
     }
     let Err(BuildError::Unsafe(found)) = built else { panic!("{built:?}") };
     assert_eq!(found.len(), 1, "{found:?}");
-    let told = "sequence_behind: 11 is the number that the next row of outbox_events gets, and 1040 is the \
-                largest that a row has";
+    let told = "sequence_behind: 11 is the number that the next row of outbox_events gets, but \
+                1040 is already the largest";
     assert!(found[0].text.starts_with(told), "{found:?}");
     let (code, out, _) = ran(outbox.command(&RELAY), "check").await;
     assert_eq!(code, Some(5), "{out}");
@@ -227,7 +227,7 @@ async fn a_column_without_a_sequence_of_its_own_is_told() {
     outbox.schema.run("ALTER TABLE outbox_events ALTER seq DROP IDENTITY").await;
     let (code, out, _) = ran(outbox.command(&RELAY), "check").await;
     assert_eq!(code, Some(0), "{out}");
-    assert!(out.contains("outbox_events.seq has no sequence of its own"), "{out}");
+    assert!(out.contains("outbox_events.seq owns no sequence"), "{out}");
 }
 
 /// A partitioned table has a unique index only with the columns that part it; rows twice by one key are nobody's error.

@@ -110,7 +110,7 @@ async fn a_destination_that_fails_is_shown_while_it_fails() {
     relay.printed(SOON, "destination shop (http://").await;
     let answered = "500 Internal Server Error";
     for (args, begins) in [
-        ("status", "destination out shop (http://"),
+        ("status", "destination down  shop (http://"),
         ("status --json", "\"destination\": \"shop (http://"),
         ("failed list", "destination shop (http://"),
         ("failed list --json", "\"destination\": \"shop (http://"),
@@ -139,7 +139,11 @@ async fn a_destination_that_fails_is_shown_while_it_fails() {
         let (_, status, _) = ran(command(), "status").await;
         let (_, list, _) = ran(command(), "failed list").await;
         let ready = asked(port, "/health/ready").await.0 == 200;
-        ready && status.contains("destination out 0") && list.trim() == "no row is set aside"
+        ready
+            && status.contains("destination down  0")
+            && list.trim()
+                == "no row is parked or in \
+                                                                         retry"
     })
     .await;
 }

@@ -150,7 +150,7 @@ async fn frozen(point: &str) {
     let its = format!("SELECT count(*) FROM effects WHERE pid = {}", zombie.pid());
     zombie.resume();
     // It is told so, and gone before the group may rightly give it the partition again.
-    zombie.printed(SOON, "the lanes are not where this process left them").await;
+    zombie.printed(SOON, "fenced: the lanes have moved since this process wrote them").await;
     zombie.kill();
     assert_eq!(stage.schema.number(&its).await, 0, "the frozen one has written");
     eventually(SOON, "all of the queue", async || stage.of("0").await == up_to(3)).await;

@@ -50,7 +50,7 @@ async fn a_consumer_works_with_exactly_the_rights_that_are_printed() {
     let (code, out, err) = ran(consumer(&stage, &url), "check").await;
     assert_eq!(code, Some(5), "{err}");
     let block =
-        out.split("run as the owner of the tables: ").nth(1).unwrap().lines().next().unwrap();
+        out.split("run, as the owner of the tables: ").nth(1).unwrap().lines().next().unwrap();
     assert!(
         block.starts_with(&format!("GRANT USAGE ON SCHEMA {schema} TO {role}; GRANT ")),
         "{out}"
@@ -177,7 +177,7 @@ async fn a_relay_and_who_appends_work_with_exactly_the_rights_that_are_printed()
     assert_eq!(code, Some(5), "{out}");
     assert!(out.starts_with("1 error\n"), "{out}");
     let block =
-        out.split("run as the owner of the tables: ").nth(1).unwrap().lines().next().unwrap();
+        out.split("run, as the owner of the tables: ").nth(1).unwrap().lines().next().unwrap();
     outbox.schema.run(block).await;
     let (code, _, err) = ran(outbox.command(&RELAY), "check").await;
     assert_eq!(code, Some(0), "{err}");
@@ -206,7 +206,7 @@ async fn a_search_path_that_everybody_may_create_in_is_told() {
         schema.run(&format!("GRANT CREATE ON SCHEMA {} TO PUBLIC", schema.name())).await;
         let revoke = format!("REVOKE CREATE ON SCHEMA {} FROM PUBLIC", schema.name());
         let (_, out, err) = ran(command(), "check").await;
-        let said = format!("run as the owner of the schema: {revoke};");
+        let said = format!("run, as the owner of the schema: {revoke};");
         assert!((out + &err).contains(&said), "{said}");
         schema.run(&revoke).await;
         let (_, out, err) = ran(command(), "check").await;

@@ -155,9 +155,9 @@ async fn a_schema_is_named_by_a_header_or_in_front_of_the_payload() {
     let sum = "SELECT sum(cents)::bigint FROM payments WHERE currency = 'CHF'";
     assert_eq!(stage.schema.number(sum).await, 11);
     for said in [
-        "there is no header `__value_schema_id`",
-        "the header `__value_schema_id` does not name a schema",
-        "does not know the schema 00000000-0000-0000-0000-000000000009 of the payload",
+        "the header `__value_schema_id` is missing",
+        "the header `__value_schema_id` does not contain a schema",
+        "does not have the schema 00000000-0000-0000-0000-000000000009 of the payload",
     ] {
         let sql = format!("SELECT count(*) FROM inbox_parked WHERE record::text LIKE '%{said}%'");
         assert_eq!(stage.schema.number(&sql).await, 1, "{said}");
@@ -222,7 +222,7 @@ async fn an_id_that_the_registry_does_not_know_parks_the_event_with_a_sentence()
     let consumer = stage.start(Routes::default()).await;
     stage.send(&[event("a-1", "a", framed(9, &[2])), event("b-1", "b", v1(1))]).await;
     settled(&stage, 1, 1).await;
-    let said = "does not know the schema 9 of the payload (40403)";
+    let said = "does not have the schema 9 of the payload (40403)";
     let sql = format!("SELECT count(*) FROM inbox_parked WHERE record::text LIKE '%{said}%'");
     assert_eq!(stage.schema.number(&sql).await, 1);
     consumer.stop().await;
@@ -315,7 +315,7 @@ async fn old_and_new_producers_and_consumers_work_at_once_by_upcasts() {
     send(2, "2", r#"{"cents": 2}"#.into()).await;
     send(3, "3", r#"{"cents": 3, "currency": "CHF"}"#.into()).await;
     settled(&stage, 2, 1).await;
-    let said = "schema version 3, and 2 is the newest that this consumer knows";
+    let said = "schema version 3, and this consumer supports up to 2";
     let sql = format!("SELECT count(*) FROM inbox_parked WHERE record::text LIKE '%{said}%'");
     assert_eq!(stage.schema.number(&sql).await, 1);
     old.stop().await;
@@ -347,9 +347,9 @@ async fn check_says_what_is_wrong_with_the_registry_and_shows_what_payloads_are(
     let (code, out, err) = ran(command(), "check --sample 5").await;
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(out.contains(r#"is {"cents":5,"currency":"CHF"}"#), "{out}");
-    assert!(out.contains("does not know the schema 9 of the payload"), "{out}");
+    assert!(out.contains("does not have the schema 9 of the payload"), "{out}");
     registry.set_away(true);
     let (code, out, _) = ran(command(), "check").await;
     assert_ne!(code, Some(0), "{out}");
-    assert!(out.contains("does not answer as one") && out.contains(registry.url()), "{out}");
+    assert!(out.contains("does not answer like one") && out.contains(registry.url()), "{out}");
 }

@@ -1,4 +1,4 @@
-//! A topic that is deleted and created again under a running consumer, in every order.
+//! A topic that is deleted and re-created under a running consumer, in every order.
 
 use std::time::{Duration, Instant};
 
@@ -67,7 +67,7 @@ async fn status_names(stage: &Stage) {
 
 /// The old rows are given up, and the new topic is read from its beginning.
 async fn recovers(stage: &Stage, running: Running, topic: &Topic) {
-    let retire = ["retire", "--topic", topic.name(), "--why", "created again", "--yes"];
+    let retire = ["retire", "--topic", topic.name(), "--why", "re-created", "--yes"];
     let out = said(stage, &[&retire[..], &["--force"]].concat()).await;
     assert!(out.starts_with("retired"), "{out}");
     let begun = Instant::now();
@@ -180,7 +180,7 @@ async fn a_topic_that_changes_while_the_process_sleeps_is_not_read_on() {
     eventually(SOON, "it is told", async || stage.schema.number(told).await == 2).await;
     println!("topic_recreated after {:.1?}", begun.elapsed());
     assert_eq!(stage.effects().await, 4, "the new topic was read on: {}", running.log());
-    let retire = ["retire", "--topic", stage.topic.name(), "--why", "created again", "--yes"];
+    let retire = ["retire", "--topic", stage.topic.name(), "--why", "re-created", "--yes"];
     said(&stage, &[&retire[..], &["--force"]].concat()).await;
     eventually(SOON, "the new events", async || stage.effects().await == 14).await;
     assert_eq!((stage.of("new-0").await, stage.of("new-1").await), (up_to(5), up_to(5)));

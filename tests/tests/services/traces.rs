@@ -190,9 +190,7 @@ async fn an_endpoint_that_is_none_is_told_and_one_of_the_environment_ends_nothin
     let (code, _, err) = ran(command, "check").await;
     assert_eq!(code, Some(2), "{err}");
     assert!(
-        err.contains(
-            "`traces.endpoint` (the environment variable INBOX_TRACES__ENDPOINT) is no URL"
-        ),
+        err.contains("`traces.endpoint`") && err.contains("is not the URL of a receiver"),
         "{err}"
     );
 
@@ -202,7 +200,7 @@ async fn an_endpoint_that_is_none_is_told_and_one_of_the_environment_ends_nothin
     stage.send(&[traced(1)]).await;
     eventually(SOON, "the effect", async || stage.effects().await == 1).await;
     let told = lines(&consumer, "doubtful");
-    let named = |line: &&String| line.contains("`OTEL_EXPORTER_OTLP_ENDPOINT` is no URL");
+    let named = |line: &&String| line.contains("`OTEL_EXPORTER_OTLP_ENDPOINT` is not the URL");
     assert_eq!(told.iter().filter(named).count(), 1, "{}", consumer.log());
     consumer.terminate();
     assert_eq!(consumer.ended(SOON).await.code(), Some(0), "{}", consumer.log());

@@ -60,10 +60,10 @@ async fn a_batch_that_is_too_large_once_decompressed_has_a_name_and_is_skipped_w
     let standstill = lines[0]["standstill"].as_str().unwrap_or_default();
     assert!(standstill.starts_with("unreadable_batch: "), "{lines}");
     let (_, out, err) = typed(&stage, &["check"]).await;
-    assert!(out.contains("/0 stands still: unreadable_batch: "), "{out}{err}");
+    assert!(out.contains("/0 is stalled: unreadable_batch: "), "{out}{err}");
     let skip = ["skip", "--topic", stage.topic.name(), "--partition", "0", "--to", "4"];
     let out = said(&stage, &[&skip[..], &["--why", "a bomb", "--yes", "--force"]].concat()).await;
-    assert!(out.contains("goes on at 4"), "{out}");
+    assert!(out.contains("continues at 4"), "{out}");
     let behind = async || stage.of("behind").await == up_to(3);
     eventually(SOON, "it goes on behind the batch", behind).await;
     eventually(SOON, "ready", async || running.readings.readiness().ready).await;

@@ -130,7 +130,7 @@ async fn after_its_time_an_event_stays_parked<DB: Kit>() {
     let policy = VersionPolicy::gap(MOMENT, GapEnd::Park).first(1);
     let mut bench = start::<DB>(with(policy)).await;
     bench.run(&[to(1), to(3), to(5)]).await.unwrap();
-    parked(&mut bench, 2, "reason = 'gap' AND errors LIKE '%what is before it has not come%'")
+    parked(&mut bench, 2, "reason = 'gap' AND errors LIKE '%what is before it has not arrived%'")
         .await;
     assert_eq!(effects(&mut bench).await, "1");
     bench.deliver(&to(2)).await.unwrap();
@@ -247,9 +247,9 @@ async fn what_another_partition_applied_is_found<DB: Kit>() {
     let policy = VersionPolicy::gap(MOMENT, GapEnd::Park).first(1);
     let mut bench = start::<DB>(with(policy)).await;
     bench.run(&[to(1), to(3)]).await.unwrap();
-    parked(&mut bench, 1, "errors LIKE '%has not come%'").await;
+    parked(&mut bench, 1, "errors LIKE '%has not arrived%'").await;
     tokio::time::sleep(Duration::from_secs(3)).await;
-    parked(&mut bench, 0, "errors LIKE '%has not come%has not come%'").await;
+    parked(&mut bench, 0, "errors LIKE '%has not arrived%has not come%'").await;
     bench.execute("UPDATE inbox_versions SET version = 2").await.unwrap();
     become_(&mut bench, "1 3").await;
     bench.close().await.unwrap();

@@ -96,7 +96,7 @@ async fn a_server_that_pretends_is_not_given_the_password() {
     for args in ["check", "migrate", "status", "run", "parked list", "prune"] {
         let (code, said) = silent(consumer(), args).await;
         assert!(
-            code != Some(0) && said.contains("it offers no TLS, or somebody on the way"),
+            code != Some(0) && said.contains("it offers no TLS, or somebody on the network"),
             "{said}"
         );
     }
@@ -104,7 +104,7 @@ async fn a_server_that_pretends_is_not_given_the_password() {
         let shipping = relay(&url, stage.topic.bootstrap(), stage.topic.name());
         let (code, said) = silent(shipping, args).await;
         assert!(
-            code != Some(0) && said.contains("it offers no TLS, or somebody on the way"),
+            code != Some(0) && said.contains("it offers no TLS, or somebody on the network"),
             "{said}"
         );
     }
@@ -190,10 +190,10 @@ async fn tls_to_the_database_is_proved_by_certificate_and_name() {
     };
     let (code, said, _) = looks(&good).await;
     assert_eq!(code, Some(0), "{said}");
-    refused(&url(&ca(&other)), "its certificate comes from no authority that is known here").await;
-    refused(&url(""), "its certificate comes from no authority that is known here").await;
+    refused(&url(&ca(&other)), "its certificate is not signed by a trusted authority").await;
+    refused(&url(""), "its certificate is not signed by a trusted authority").await;
     let wrong = good.replace(CANARY, "wr0ng");
-    refused(&wrong, "does not let the user app in; correct the password").await;
+    refused(&wrong, "refused the login of user app; correct the password").await;
     server.show(&trusted.sign("server", "DNS:elsewhere.example", 2)).await;
     refused(&good, "its certificate is for another name").await;
     let loose = good.replace("verify-full", "verify-ca");
@@ -209,7 +209,7 @@ async fn tls_to_the_database_is_proved_by_certificate_and_name() {
         &at("127.0.0.1", "sealed"),
         &format!("&sslmode=verify-full{}", ca(&trusted)),
     );
-    refused(&sealed, "does not let the user sealed in").await;
+    refused(&sealed, "refused the login of user sealed").await;
     let own = trusted.sign("sealed", "DNS:sealed", 2);
     let shown = |own: &Certificate| {
         format!("{sealed}&sslcert={}&sslkey={}", own.chain.display(), own.key.display())

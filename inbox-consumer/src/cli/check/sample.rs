@@ -160,8 +160,8 @@ pub(crate) fn rendered(samples: &[Sample]) -> String {
         }
         if let Some(first) = &sample.same_id_as {
             told = format!(
-                "{told}\n{place} has the event id of {first}: it is settled as a duplicate, or parked as `mismatch` if its \
-                 content is another"
+                "{told}\n{place} has the event id of {first}: it is settled as a duplicate, or \
+                 parked as `mismatch` if its content differs"
             );
         }
     }

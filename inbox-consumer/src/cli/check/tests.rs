@@ -59,7 +59,7 @@ fn a_topic_that_outlives_the_inbox_is_doubtful() {
     let month = Duration::from_hours(24 * 30);
     let start = "topic orders keeps records for 30days";
     one(settings(|kept| kept.time = Some(month)), start, "`retention.inbox` is 7days");
-    let start = "topic orders keeps records for ever";
+    let start = "topic orders keeps records forever";
     one(settings(|kept| kept.time = None), start, "raise `retention.inbox`");
 }
 
@@ -75,20 +75,20 @@ fn settings_that_lose_events_are_told() {
     one(settings(|kept| kept.in_sync_min = 1), start, "set it to 2");
     let start = "topic orders has min.insync.replicas=4 and 3 replicas";
     one(settings(|kept| kept.in_sync_min = 4), start, "lower the first");
-    let start = "topic orders takes batches of 100000001 bytes";
+    let start = "topic orders accepts batches of 100000001 bytes";
     one(settings(|kept| kept.batch_bytes_max = Some(100_000_001)), start, "`unreadable_batch`");
     let single = |topic: &mut TopicFacts| {
         topic.replicas_min = 1;
         topic.policy.as_mut().unwrap().in_sync_min = 1;
     };
-    one(kept(single), "topic orders has one replica", "have three");
+    one(kept(single), "topic orders has replication factor 1", "use 3");
     let start = "topic orders has partitions without a leader ([1])";
     one(kept(|topic| topic.leaderless = vec![1]), start, "until a broker");
 }
 
 #[test]
 fn a_topic_whose_settings_may_not_be_seen_says_so() {
-    let start = "how topic orders keeps its records is not known";
+    let start = "the retention of topic orders is unknown";
     one(kept(|topic| topic.policy = None), start, "DESCRIBE_CONFIGS");
 }
 
@@ -144,9 +144,9 @@ fn partitions_that_were_added_or_are_gone_are_told() {
     assert_eq!(text(2, &[row(0, 1), row(1, 1)]), "");
     assert_eq!(text(3, &[]), "", "the first start has had none");
     let added = text(3, &[row(0, 1), row(1, 1)]);
-    assert!(added.contains("never had ([2])") && added.contains("order"), "{added}");
+    assert!(added.contains("never owned ([2])") && added.contains("order"), "{added}");
     let gone = text(1, &[row(0, 1), row(1, 1)]);
-    assert!(gone.contains("knows [1] besides") && gone.contains("retire"), "{gone}");
+    assert!(gone.contains("also has [1]") && gone.contains("retire"), "{gone}");
     let retired = PartitionRow { retired: true, ..row(1, 1) };
     assert_eq!(text(1, &[row(0, 1), retired]), "");
 }
@@ -244,4 +244,25 @@ fn two_sessions_with_one_process_mean_a_pooler() {
     assert_eq!(pooled(7, 7, 0), None, "it is told of the pooler already");
     let finding = pooled(7, 7, 100).unwrap();
     assert!(finding.fatal && finding.text.contains("`database.statement_cache` to 0"));
+}
+
+#[test]
+fn the_report_of_check_is_its_snapshot() {
+    let mut report = CheckReport::default();
+    let mut text = format!("{}\n\n", report.rendered());
+    let topic = |change: fn(&mut TopicFacts)| {
+        let mut topic = topic();
+        change(&mut topic);
+        topics::kept(&topic, &config())
+    };
+    report.add("kafka", topic(|topic| topic.replicas_min = 1));
+    report.add("kafka", topic(|topic| topic.policy.as_mut().unwrap().compacted = true));
+    report.add("kafka", topic(|topic| topic.policy.as_mut().unwrap().time = None));
+    report.add("kafka", topics::behind(&self::topic(), &[log(None)], &[row(0, 49)]));
+    let stalled = PartitionRow { standstill: Some("reused: offset 7".into()), ..row(1, 10) };
+    report.add("kafka", topics::standing(&[stalled]));
+    text.push_str(&report.rendered());
+    report.add("database", pooled(7, 7, 100));
+    report.note("handlers", ["none of the 20 newest records has the type `OrderPaid`".to_owned()]);
+    crate::cli::snapshots::snapshot("check", &format!("{text}\n\n{}", report.rendered()));
 }

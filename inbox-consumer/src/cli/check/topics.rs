@@ -24,47 +24,48 @@ pub(crate) fn kept(facts: &TopicFacts, config: &Config) -> Vec<Finding> {
     let mut found = Vec::from_iter(batches(facts, config));
     if !leaderless.is_empty() {
         found.push(doubt(format!(
-            "topic {topic} has partitions without a leader ({leaderless:?}): nothing is read from them \
+            "topic {topic} has partitions without a leader ({leaderless:?}): they are not read \
              until a broker that holds them is up"
         )));
     }
     let Some(kept) = &facts.policy else {
         found.push(doubt(format!(
-            "how topic {topic} keeps its records is not known: the user may not describe it; grant \
-             DESCRIBE_CONFIGS on the topic to have it compared with `retention.inbox`"
+            "the retention of topic {topic} is unknown: the user may not describe its \
+             configuration; grant DESCRIBE_CONFIGS on the topic to have it compared with \
+             `retention.inbox`"
         )));
         return found;
     };
     found.extend(retention(facts, config));
     if kept.compacted {
         found.push(doubt(format!(
-            "topic {topic} is compacted (cleanup.policy): of the events with one key only the last is \
-             kept, so a consumer that is behind never sees the others; set cleanup.policy=delete for a \
+            "topic {topic} is compacted (cleanup.policy): only the last event of each key is \
+             kept, so a lagging consumer never sees the others; set cleanup.policy=delete for a \
              topic of events"
         )));
     }
     if kept.unclean_election {
         found.push(doubt(format!(
-            "topic {topic} has unclean.leader.election.enable=true: acknowledged events can be lost, and \
-             their offsets be used again (the partition then stands still as `rewritten` or `reused`); \
-             set it to false"
+            "topic {topic} has unclean.leader.election.enable=true: acknowledged events can be \
+             lost and their offsets reused (the partition then stalls as `rewritten` or \
+             `reused`); set it to false"
         )));
     }
     if *replicas_min == 1 {
         found.push(doubt(format!(
-            "topic {topic} has one replica: a broker that dies takes its events along; have three in \
-             production"
+            "topic {topic} has replication factor 1: losing that broker loses its events; use 3 \
+             in production"
         )));
     } else if kept.in_sync_min <= 1 {
         found.push(doubt(format!(
-            "topic {topic} has min.insync.replicas=1: an event that a producer believes safe may be on one \
-             broker alone; set it to 2"
+            "topic {topic} has min.insync.replicas=1: an acknowledged event may exist on one \
+             broker only; set it to 2"
         )));
     }
     if kept.in_sync_min > *replicas_min && *replicas_min > 0 {
         found.push(doubt(format!(
-            "topic {topic} has min.insync.replicas={} and {replicas_min} replicas: producers with acks=all \
-             are refused; lower the first or raise the second",
+            "topic {topic} has min.insync.replicas={} and {replicas_min} replicas: producers with \
+             acks=all are refused; lower the first or raise the second",
             kept.in_sync_min
         )));
     }
@@ -82,9 +83,9 @@ fn batches(facts: &TopicFacts, config: &Config) -> Option<Finding> {
     let read = set.and_then(|(_, value)| value.parse().ok()).unwrap_or(ANSWER_BYTES_MAX);
     (taken > read).then(|| {
         doubt(format!(
-            "topic {} takes batches of {taken} bytes (max.message.bytes), and this client reads {read} \
-             (`receive.message.max.bytes` in [kafka.raw]): a larger one stops its partition as \
-             `unreadable_batch`; lower the first or raise the second",
+            "topic {} accepts batches of {taken} bytes (max.message.bytes), and this client reads \
+             {read} (`receive.message.max.bytes` in [kafka.raw]): a larger batch stalls its \
+             partition as `unreadable_batch`; lower the first or raise the second",
             facts.topic
         ))
     })
@@ -98,20 +99,21 @@ fn retention(facts: &TopicFacts, config: &Config) -> Vec<Finding> {
     let text = match kept.time {
         Some(time) if time <= inbox => None,
         Some(time) => Some(format!("keeps records for {}", duration(time))),
-        None => Some("keeps records for ever".to_owned()),
+        None => Some("keeps records forever".to_owned()),
     };
     if let Some(text) = text {
         found.push(doubt(format!(
-            "topic {topic} {text}, `retention.inbox` is {}: a group that is reset to the beginning is \
-             still safe, but a copy that a producer sends later than that is taken for a new event; \
-             raise `retention.inbox` if producers send that late",
+            "topic {topic} {text}, `retention.inbox` is {}: a group reset to the beginning is \
+             still safe, but a duplicate that a producer sends later than that is handled as a \
+             new event; raise `retention.inbox` if producers send that late",
             duration(inbox)
         )));
     }
     if let Some(bytes) = kept.bytes {
         found.push(doubt(format!(
-            "topic {topic} keeps at most {bytes} bytes of a partition (retention.bytes): a burst can \
-             remove events before the consumer has read them, whatever retention.ms says; set it to -1"
+            "topic {topic} keeps at most {bytes} bytes of a partition (retention.bytes): a burst \
+             can delete events before the consumer has read them, regardless of retention.ms; set \
+             it to -1"
         )));
     }
     found
@@ -123,16 +125,16 @@ pub(crate) fn behind(facts: &TopicFacts, logs: &[LogFacts], rows: &[PartitionRow
     let logs = logs.iter().filter(|log| *log.partition.topic == *facts.topic);
     let late = logs.filter_map(|log| {
         let number = log.partition.partition;
-        let row = rows.iter().find(|row| {
-            !row.retired && row.topic == facts.topic && row.partition == number
-        });
+        let row = rows
+            .iter()
+            .find(|row| !row.retired && row.topic == facts.topic && row.partition == number);
         let settled = row.map(|row| row.watermark).or(log.committed.map(|next| next.0))?;
         let half = facts.half_time.get(&number)?.0;
         (settled < half && settled < log.log.end.0).then(|| {
             doubt(format!(
-                "{}/{number} is behind: its next event, at offset {settled}, is older than {}, half of \
-                 what the topic keeps; start consumers, or raise retention.ms of the topic before events \
-                 are removed that nobody has handled",
+                "{}/{number} is behind: its next event, at offset {settled}, is older than {}, \
+                 half of the topic's retention; start consumers, or raise retention.ms of the \
+                 topic before unhandled events are deleted",
                 facts.topic,
                 duration(time / 2)
             ))
@@ -153,17 +155,17 @@ pub(crate) fn added(facts: &TopicFacts, rows: &[PartitionRow]) -> Option<Finding
     let gone: Vec<i32> = known.iter().copied().filter(|number| *number >= all).collect();
     if !gone.is_empty() && all > 0 {
         return Some(doubt(format!(
-            "topic {} has {all} partitions, the database knows {gone:?} besides: the topic was created \
-             again with fewer; see that their events are settled, then retire them",
+            "topic {} has {all} partitions, but the database also has {gone:?}: the topic was \
+             re-created with fewer; check that their events are settled, then retire them",
             facts.topic
         )));
     }
     (!fresh.is_empty()).then(|| {
         doubt(format!(
-            "topic {} has partitions that this consumer has never had ({fresh:?}), though it has had \
-             others: if they were added under a running topic, producers send the events of one aggregate \
-             to two partitions, and nothing keeps their order; let the old ones be settled before \
-             producers go on, or see `inbox_aggregates_strayed_total`",
+            "topic {} has partitions that this consumer has never owned ({fresh:?}), though it \
+             has owned others: if they were added to a running topic, producers send events of \
+             one aggregate to two partitions, and their order is not kept; let the old events be \
+             settled before producers continue, or see `inbox_aggregates_strayed_total`",
             facts.topic
         ))
     })
@@ -174,7 +176,7 @@ pub(crate) fn standing(rows: &[PartitionRow]) -> Vec<Finding> {
     let told = rows.iter().filter(|row| !row.retired).filter_map(|row| {
         let why = row.standstill.as_ref()?;
         Some(doubt(format!(
-            "{}/{} stands still: {why}; see {}",
+            "{}/{} is stalled: {why}; see {}",
             row.topic,
             row.partition,
             docs_url(&format!("operations#{}", why.split(':').next().unwrap_or_default()))
@@ -190,8 +192,8 @@ pub(crate) fn id_scope(rows: &[PartitionRow], wanted: IdScope) -> Option<Finding
         others.map(|row| format!("{}/{}", row.topic, row.partition)).collect();
     (!places.is_empty()).then(|| {
         fatal(format!(
-            "the database holds ids of another scope than `events.id_scope` for {}: those would stand still as \
-             `id_scope`; restore the setting, or change the inbox: {}",
+            "the database holds ids of another scope than `events.id_scope` for {}: they would \
+             stall as `id_scope`; restore the setting, or change the inbox: {}",
             places.join(", "),
             docs_url("operations#id_scope")
         ))
@@ -215,15 +217,19 @@ pub(crate) fn lanes(
     let told = by_setting.into_iter().map(|((had, had_rule, rule), places)| {
         let what = match (had == i32::from(count), had_rule == rule) {
             (false, true) => format!("{had} lanes, `lanes.count` is {count}"),
-            (true, _) => format!("the lane rule {had_rule:?}, this build and configuration have {rule:?}"),
+            (true, _) => format!(
+                "the lane rule {had_rule:?}, this build and configuration have \
+                                  {rule:?}"
+            ),
             (false, false) => format!(
-                "{had} lanes by the rule {had_rule:?}, the configuration says {count} by {rule:?}"
+                "{had} lanes by the rule {had_rule:?}, the configuration has {count} by {rule:?}"
             ),
         };
         doubt(format!(
-            "the database has {} with {what}: each owner changes its partitions once nothing in them is settled \
-             ahead of the watermark, and `status` says which wait; while processes with different settings run, \
-             each does so again, so give all of them the same",
+            "the database has {} with {what}: each owner changes its partitions once nothing in \
+             them is settled ahead of the watermark, and `status` shows which are waiting; \
+             processes with different settings keep changing them back, so give all of them the \
+             same settings",
             places.join(", ")
         ))
     });
@@ -270,8 +276,8 @@ pub(crate) fn types(
     let mut sampled = Sampled::default();
     if let Some(first) = unread.first() {
         sampled.doubts.push(doubt(format!(
-            "{} of the {all} newest records cannot be read as events and {}, such as {first}; correct the \
-             producer, or [events]",
+            "{} of the {all} newest records cannot be read as events and {}, such as {first}; fix \
+             the producer, or [events]",
             unread.len(),
             fate(events.undecodable, "undecodable")
         )));
@@ -286,8 +292,8 @@ pub(crate) fn types(
     let unseen = handled.iter().filter(|event_type| all > 0 && !seen.contains_key(**event_type));
     sampled.notes.extend(unseen.map(|event_type| {
         format!(
-            "none of the {all} newest records has the type `{event_type}` of a handler; look at the name if \
-             it is not a rare one"
+            "none of the {all} newest records has the type `{event_type}` of a handler; check the \
+             name unless the type is rare"
         )
     }));
     sampled

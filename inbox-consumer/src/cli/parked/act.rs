@@ -46,7 +46,8 @@ pub(super) fn plan(command: &Parked, env: &[(String, String)]) -> Result<Option<
     let why = why.as_deref().unwrap_or_default().trim().to_owned();
     if intent == Intent::Discard && why.is_empty() {
         return Err(
-            "a discard needs --why TEXT: the events are given up, and the audit says why".into()
+            "a discard needs --why TEXT: the events are given up, and the audit keeps the reason"
+                .into(),
         );
     }
     let order =
@@ -98,7 +99,8 @@ async fn from_head<DB: Operators>(
     let rows = DB::list(conn, consumer, &filter, Page { limit: 1, newest: false }).await?;
     let Some(row) = rows.first().filter(|row| row.head != seq) else { return Ok(filter) };
     terminal.say(format!(
-        "{seq} follows {} of the same aggregate: the release begins there, and comes to {seq} in its turn",
+        "{seq} follows {} of the same aggregate: the release starts there and reaches {seq} in \
+         order",
         row.head
     ));
     Ok(ParkedFilter { seq: Some(row.head), ..filter })
@@ -130,7 +132,7 @@ async fn refused<DB: Operators>(
     let (verb, done) = verb(plan.order.intent);
     let Some(seq) = filter.seq else {
         if sum.same + sum.doubtful + sum.opposite + sum.following == 0 {
-            terminal.say("nothing that is parked matches");
+            terminal.say("no parked event matches");
             return Ok(Some(Exit::Done));
         }
         left_alone(&plan.order, sum, terminal);
@@ -149,15 +151,18 @@ async fn refused<DB: Operators>(
     let at = row.intent_at.as_deref().unwrap_or("some time ago");
     if row.retired {
         terminal.complain(format!(
-            "the rows of {}/{} were retired, and nobody will own them again: remove what is parked \
-             there with `retire --topic {} --discard-parked`",
+            "the rows of {}/{} were retired, and no process will own them again: discard what is \
+             parked there with `retire --topic {} --discard-parked`",
             row.topic, row.partition, row.topic
         ));
     } else if row.intent.as_deref() == Some(plan.order.intent.as_str()) {
-        terminal.say(format!("{by} asked for that at {at} already: {seq} will be {done}"));
+        terminal.say(format!("{by} already requested that at {at}: {seq} will be {done}"));
         return Ok(Some(Exit::Done));
     } else if let Some(intent) = &row.intent {
-        terminal.complain(format!("{by} asked at {at} to {intent} {seq}; --force overrules that"));
+        terminal.complain(format!(
+            "{by} requested at {at} to {intent} {seq}; --force overrides \
+                                   that"
+        ));
     } else {
         let (means, advice) = reason(&row.reason);
         terminal.complain(format!("{seq} is parked as {}: {means}; {advice}", row.reason));
@@ -172,22 +177,22 @@ fn question(intent: Intent, sum: &Weight, weights: &[Weight]) -> String {
     let events = counted(sum.free, "parked event");
     match intent {
         Intent::Release => format!(
-            "dry run: this would release {events}{}, in {partitions} partition{places}; nothing was changed: add \
-             --yes to do it",
-            behind(sum, " and", " behind")
+            "dry run: this would release {events}{}, in {partitions} partition{places}; nothing \
+             was changed: add --yes to apply",
+            behind(sum)
         ),
         Intent::Discard => format!(
-            "dry run: this would discard {events} for good, in {partitions} partition{places}; nothing was \
-             changed: add --yes to do it"
+            "dry run: this would discard {events} permanently, in {partitions} partition{places}; \
+             nothing was changed: add --yes to apply"
         ),
     }
 }
 
-/// The events that come along, if there are any.
-fn behind(sum: &Weight, before: &str, after: &str) -> String {
+/// The events queued behind them, if there are any.
+fn behind(sum: &Weight) -> String {
     match sum.behind {
         0 => String::new(),
-        count => format!("{before} the {}{after}", counted(count, "event")),
+        count => format!(" plus {count} queued behind"),
     }
 }
 
@@ -196,23 +201,23 @@ fn left_alone(order: &IntentRequest, sum: &Weight, terminal: &mut Terminal<'_>) 
     let (verb, _) = verb(order.intent);
     if sum.doubtful > 0 {
         terminal.warn(format!(
-            "{} left alone: parked as torn or releasing, so that their effects may be there already; \
-             look into the tables that their handlers write to, then {verb} them with --force",
+            "{} skipped: parked as torn or releasing, so their effects may be committed; check \
+             the tables that their handlers write to, then {verb} them with --force",
             counted(sum.doubtful, "event")
         ));
     }
     if sum.opposite > 0 {
         terminal.warn(format!(
-            "{} left alone: somebody asked for the opposite; --force overrules that",
+            "{} skipped: the opposite was requested; --force overrides that",
             counted(sum.opposite, "event")
         ));
     }
     if sum.same > 0 {
-        terminal.say(format!("{} asked for already", counted(sum.same, "event")));
+        terminal.say(format!("{} already requested", counted(sum.same, "event")));
     }
     if sum.following > 0 {
         terminal.say(format!(
-            "{} chosen behind earlier ones of the same aggregate: run when those are gone",
+            "{} chosen behind earlier ones of the same aggregate: run after those",
             counted(sum.following, "event")
         ));
     }
@@ -235,7 +240,7 @@ async fn write<DB: Operators>(
         }
         if round == ROUNDS_MAX {
             terminal.warn(format!(
-                "{} left alone: their owner has them in a transaction at this moment; run the command \
+                "{} skipped: their owner has them in a transaction right now; run the command \
                  again",
                 counted(left, "event")
             ));
@@ -273,13 +278,14 @@ fn told(intent: Intent, written: &[Intended], sum: &Weight) -> String {
     let (events, will) = (counted(count, "event"), if count == 1 { "it" } else { "them" });
     match intent {
         Intent::Release => format!(
-            "asked to release {events}: the owner runs {will}{} in order, up to the first of an \
-             aggregate that fails again",
-            behind(sum, " and", " behind,")
+            "release requested: {events}{}. The owning process runs {} in order and stops at the \
+             first failure of an aggregate",
+            behind(sum),
+            if sum.behind > 0 { "them" } else { will }
         ),
         Intent::Discard => format!(
-            "asked to discard {events}: the owner removes {will} without running, and what follows \
-             runs next"
+            "discard requested: {events}. The owning process removes {will} without running, and \
+             later events of the aggregate run next"
         ),
     }
 }
@@ -300,19 +306,20 @@ pub(super) fn owner(weight: &Weight, silence_max: Duration) -> String {
     let line = match (&weight.owner, weight.owner_seen_seconds) {
         (Some(owner), Some(seen)) if seen <= silence_max.as_secs_f64() => {
             format!(
-                "{place}: its owner {owner} was seen {seen:.0} s ago and does it within seconds"
+                "{place} is owned by {owner} (last seen {seen:.0} s ago), which will do this \
+                 within seconds"
             )
         }
         (Some(owner), Some(seen)) => format!(
-            "{place}: its owner {owner} has been silent for {}; it is done when that one or another \
-             consumer runs",
+            "{place} is owned by {owner}, silent for {}; this is done once that process or \
+             another consumer runs",
             seconds_in_words(seen)
         ),
-        _ => format!("{place}: nobody owns it now; it is done when a consumer runs"),
+        _ => format!("{place} has no owner now; this is done once a consumer runs"),
     };
     // Names and reasons are the owner's own words: one line all the same.
     printed::line(&match &weight.standstill {
-        Some(standstill) => format!("{line}. It stands still: {standstill}"),
+        Some(standstill) => format!("{line}. It is stalled: {standstill}"),
         None => line,
     })
 }

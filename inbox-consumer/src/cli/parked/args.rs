@@ -10,22 +10,23 @@ use super::super::{hand::Hand, words::REASONS};
 /// One thing to do with parked events.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
 pub(crate) enum Parked {
-    /// Lists parked events: the first of each aggregate, with how many follow it
+    /// List parked events: the first of each aggregate, and how many follow it
     List(List),
-    /// Shows one parked event: payload, headers, errors, origin, what to do
+    /// Show one parked event: payload, headers, errors, origin, what to do
     Show {
-        /// Its number, from `parked list`
+        /// Number of the event, from `parked list`
         #[arg(value_name = "SEQ")]
         seq: i64,
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Asks the owner to run parked events again now, in order, with all that follows them
+    /// Request that the owner runs parked events again now, in order, with all that follow them
     Release(Acting),
-    /// Asks the owner to remove parked events without running them; what follows them runs next
+    /// Request that the owner removes parked events without running them; those that follow run
+    /// next
     Discard(Acting),
-    /// Lists who released, discarded, skipped or retired what, and why
+    /// List who released, discarded, skipped or retired what, and why
     Audit(Audit),
 }
 
@@ -44,7 +45,7 @@ pub(crate) struct Picked {
     /// Events of this aggregate: TYPE/ID, or the id alone
     #[arg(long)]
     aggregate: Option<String>,
-    /// Events that are parked for this reason
+    /// Events parked for this reason
     #[arg(long, value_parser = reason)]
     reason: Option<String>,
     /// Events with this text in one of their errors
@@ -78,7 +79,7 @@ fn reason(text: &str) -> Result<String, String> {
     if known().any(|name| name == text) {
         return Ok(text.to_owned());
     }
-    Err(format!("there is no such reason; they are {}", known().collect::<Vec<_>>().join(", ")))
+    Err(format!("unknown reason; choose one of {}", known().collect::<Vec<_>>().join(", ")))
 }
 
 /// A list of parked events.
@@ -87,25 +88,25 @@ fn reason(text: &str) -> Result<String, String> {
 pub(crate) struct List {
     #[command(flatten)]
     picked: Picked,
-    /// Only those whose turn it is now
+    /// Only those that are due now
     #[arg(long, conflicts_with = "waiting")]
     due: bool,
-    /// Only those that wait for a person
+    /// Only those that need manual action
     #[arg(long)]
     waiting: bool,
-    /// Those that follow another event of their aggregate, too
+    /// Include events that follow a parked event of their aggregate
     #[arg(long)]
     followers: bool,
-    /// The oldest first, which is the default
+    /// Oldest first (the default)
     #[arg(long, conflicts_with = "newest")]
     oldest: bool,
-    /// The youngest first
+    /// Newest first
     #[arg(long)]
     pub(super) newest: bool,
-    /// At most so many
+    /// Maximum number of events
     #[arg(long, default_value_t = 50, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) limit: u32,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -126,20 +127,20 @@ impl List {
 /// A release or a discard.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub(crate) struct Acting {
-    /// The event with this number, from `parked list`
+    /// Number of the event, from `parked list`
     #[arg(value_name = "SEQ")]
     pub(super) seq: Option<i64>,
     #[command(flatten)]
     picked: Picked,
-    /// Everything that is parked
+    /// All parked events
     #[arg(long)]
     all: bool,
-    /// Why: written into the audit; a discard needs it
+    /// Reason, kept in the audit; required for a discard
     #[arg(long, value_name = "TEXT")]
     pub(super) why: Option<String>,
     #[command(flatten)]
     pub(super) hand: Hand,
-    /// Waits so long for it to happen, such as 30s, and says what came of it
+    /// Wait this long for the action to complete, such as 30s, and print its outcome
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(super) wait: Option<Duration>,
 }
@@ -153,11 +154,12 @@ impl Acting {
             }
             (None, false, false) => Ok(self.picked.filter()),
             (None, true, true) => Ok(ParkedFilter { followers: true, ..ParkedFilter::default() }),
-            (None, false, true) => Err("say which events: a number from `parked list`, --type, \
-                 --aggregate, --reason, --error, --topic, --partition, or --all"
+            (None, false, true) => Err("choose events: a number from `parked list`, --type, \
+                                        --aggregate, --reason, --error, --topic, --partition, or \
+                                        --all"
                 .into()),
-            _ => Err("a number, --all and the other ways to pick events do not go together: use \
-                 one of them"
+            _ => Err("a number, --all and the other filters are mutually exclusive: use one of \
+                      them"
                 .into()),
         }
     }
@@ -165,31 +167,31 @@ impl Acting {
 
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
-        .map_err(|_| "it is no duration: write it with its unit, such as 30s or 5m".into())
+        .map_err(|_| "not a duration: write it with a unit, such as 30s or 5m".into())
 }
 
 /// A list of acts.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub(crate) struct Audit {
-    /// About this topic
+    /// Entries about this topic
     #[arg(long)]
     pub(super) topic: Option<String>,
-    /// About this partition
+    /// Entries about this partition
     #[arg(long, value_name = "NUMBER")]
     pub(super) partition: Option<i32>,
-    /// About this offset
+    /// Entries about this offset
     #[arg(long, value_name = "NUMBER")]
     pub(super) offset: Option<i64>,
-    /// By this person
+    /// Entries by this person
     #[arg(long = "by", value_name = "NAME")]
     pub(super) who: Option<String>,
-    /// Of this kind
+    /// Entries of this kind
     #[arg(long, value_parser = ["release", "discard", "released", "discarded", "copy", "release_failed", "skip", "retire", "forget"])]
     pub(super) what: Option<String>,
-    /// At most so many, the youngest
+    /// Maximum number of entries, newest first
     #[arg(long, default_value_t = 50, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) limit: u32,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
 }

@@ -26,7 +26,7 @@ pub(super) async fn audit<DB: Operators>(
     terminal.say(if audit.json {
         printed::json(&acts)
     } else if acts.is_empty() {
-        "nobody has done anything that matches".into()
+        "no audit entry matches".into()
     } else {
         rendered(&acts)
     });

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::config::Config;
 
-/// Parked events of one aggregate that are looked at together.
+/// Parked events of one aggregate that are read together.
 const PAGE: Page = Page { limit: 1_000, newest: false };
 const PAUSE: Duration = Duration::from_millis(200);
 /// What the audit has in the place of a reason.
@@ -36,7 +36,7 @@ pub(crate) struct Forget {
     /// Only what came from this topic
     #[arg(long)]
     topic: Option<String>,
-    /// Waits so long for the owner to discard what is parked
+    /// Wait this long for the owner to discard the parked events
     #[arg(long, value_name = "DURATION", value_parser = args::duration, default_value = "30s")]
     wait: Duration,
     #[command(flatten)]
@@ -59,8 +59,8 @@ pub(crate) async fn forget<DB: Operators>(
     };
     if !forget.hand.yes {
         terminal.refuse(
-            "dry run: this erases for good what is kept of the aggregate, its parked events included; nothing was \
-             changed: add --yes to do it",
+            "dry run: this erases what is kept of the aggregate permanently, its parked events \
+             included; nothing was changed: add --yes to apply",
         );
         return Exit::Refused;
     }
@@ -85,8 +85,9 @@ async fn erase<DB: Operators>(
         let parked = parked::<DB>(conn, consumer, forget).await?;
         if let Some(row) = parked.iter().find(|row| row.retired) {
             terminal.complain(format!(
-                "{} is parked in rows that were retired, which nobody owns: remove what is parked there with \
-                 `retire --topic {} --discard-parked`, then run this again; nothing is erased yet",
+                "{} is parked in rows that were retired and have no owner: discard what is parked \
+                 there with `retire --topic {} --discard-parked`, then run this again; nothing is \
+                 erased yet",
                 row.seq, row.topic
             ));
             return Ok(Exit::Refused);
@@ -97,8 +98,9 @@ async fn erase<DB: Operators>(
         asked += ask::<DB>(conn, consumer, &parked, &who).await?;
         if began.elapsed() >= forget.wait {
             terminal.complain(format!(
-                "{} of it still parked after {}: does a consumer run, and does `status` show it as the owner? \
-                 The discard stays asked for; run this again when it is done: the audit is not erased yet",
+                "{} of it still parked after {}: check that a consumer runs and that `status` \
+                 shows it as the owner. The discard stays requested; run this again once it is \
+                 done: the audit is not erased yet",
                 counted(i64::try_from(parked.len()).unwrap_or(i64::MAX), "event"),
                 humantime::format_duration(forget.wait)
             ));
@@ -116,7 +118,8 @@ async fn erase<DB: Operators>(
         }
     };
     terminal.say(format!(
-        "forgotten: {} discarded, and {} of the audit without name and words; inbox rows stay",
+        "forgotten: {} discarded, and names and texts removed from {} of the audit; inbox rows \
+         stay",
         counted(asked, "parked event"),
         counted(i64::try_from(acts).unwrap_or(i64::MAX), "act")
     ));

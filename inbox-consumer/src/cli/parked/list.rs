@@ -45,7 +45,7 @@ pub(super) async fn list<DB: Operators>(
 }
 
 /// The rows for people. On a terminal long texts are cut; what goes into a file or another program is whole.
-pub(super) fn rendered(rows: &[ParkedRow], cut: bool) -> String {
+pub(crate) fn rendered(rows: &[ParkedRow], cut: bool) -> String {
     let at_most = |longest: usize| if cut { longest } else { usize::MAX };
     let heads = [
         "SEQ",
@@ -53,7 +53,7 @@ pub(super) fn rendered(rows: &[ParkedRow], cut: bool) -> String {
         "AGGREGATE",
         "TYPE",
         "REASON",
-        "TURN",
+        "DUE",
         "ATTEMPTS",
         "RELEASES",
         "BEHIND",
@@ -84,19 +84,19 @@ fn named(text: &str, longest: usize) -> String {
 }
 
 /// How many there are.
-pub(super) fn summary(counts: ParkedCounts, shown: usize, followers: bool) -> String {
+pub(crate) fn summary(counts: ParkedCounts, shown: usize, followers: bool) -> String {
     let ParkedCounts { events, aggregates, followers: following, due, scheduled, waiting } = counts;
     if events == 0 {
-        return "nothing is parked that matches".into();
+        return "no parked event matches".into();
     }
     let whole = if followers { events } else { events - following };
     let cut = usize::try_from(whole).is_ok_and(|whole| shown < whole);
     let cut = if cut { format!("; {shown} shown, --limit shows more") } else { String::new() };
     let hidden = following > 0 && !followers;
-    let more = if hidden { "; --followers lists those that follow, too" } else { "" };
+    let more = if hidden { "; --followers includes those that follow" } else { "" };
     format!(
-        "{} of {} parked: {due} due now, {scheduled} tried again later, {waiting} waiting for a person, \
-         {following} following another one{cut}{more}",
+        "{} of {} parked: {due} due now, {scheduled} scheduled for retry, {waiting} waiting for \
+         manual action, {following} following another one{cut}{more}",
         counted(events, "event"),
         counted(aggregates, "aggregate"),
     )

@@ -22,6 +22,8 @@ use crate::config::Config;
 
 pub(super) use args::Parked;
 pub(super) use forget::{Forget, forget};
+#[cfg(test)]
+pub(super) use list::{rendered as listed, summary};
 
 /// Runs one of the commands.
 pub(super) async fn parked<DB: Operators>(

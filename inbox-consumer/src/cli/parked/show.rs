@@ -50,8 +50,8 @@ pub(super) async fn show<DB: Operators>(
 /// Nothing has this number.
 pub(super) fn missing(seq: i64, consumer: &str) -> String {
     format!(
-        "consumer {consumer} has no parked event {seq}: it was released or discarded, or has another \
-         number; look with `parked list`, and with `parked audit`"
+        "consumer {consumer} has no parked event {seq}: it was released or discarded, or has \
+         another number; check `parked list` and `parked audit`"
     )
 }
 
@@ -140,10 +140,10 @@ fn line(name: &str, value: &str) -> String {
 }
 
 fn about(row: &ParkedRow) -> String {
-    let known = |text: &str| if text.is_empty() { "not known".into() } else { plain(text, 300) };
+    let known = |text: &str| if text.is_empty() { "unknown".into() } else { plain(text, 300) };
     let (means, advice) = reason(&row.reason);
     let epoch = match row.leader_epoch {
-        -1 => "not known".to_owned(),
+        -1 => "unknown".to_owned(),
         epoch => epoch.to_string(),
     };
     let mut text = line("parked", &format!("{} since {}", row.seq, row.parked_at));
@@ -159,14 +159,14 @@ fn about(row: &ParkedRow) -> String {
     );
     text += &line("reason", &format!("{}: {means}", row.reason));
     text += &line("to do", advice);
-    text += &line("turn", &turn(row));
+    text += &line("due", &turn(row));
     if let (Some(intent), Some(by)) = (&row.intent, &row.intent_by) {
         let at = row.intent_at.as_deref().unwrap_or("?");
         text += &line("asked", &format!("{intent} by {} at {at}", plain(by, 80)));
     }
     text += &line("tried", &format!("{}, {}", counted(row.attempts, "attempt"), rounds(row)));
     if row.retired {
-        text += &line("retired", "its topic's rows were retired: nobody will release it");
+        text += &line("retired", "its topic's rows were retired: it can never be released");
     }
     text
 }
@@ -195,8 +195,8 @@ fn in_part(excerpt: &Value) -> String {
     let number = |name| excerpt.get(name).and_then(Value::as_u64).unwrap_or_default();
     let hash = excerpt.get("payload_sha256").and_then(Value::as_str).unwrap_or("none");
     let all = format!(
-        "the record has {} bytes, {} of them payload (SHA-256 {hash}), and {} headers; the beginnings are kept here, \
-         a release reads the rest from the log",
+        "the record has {} bytes, {} of them payload (SHA-256 {hash}), and {} headers; only their \
+         beginning is stored here, a release reads the rest from the log",
         number("bytes"),
         number("payload_bytes"),
         number("headers")

@@ -95,8 +95,8 @@ fn told(
     }
     if waiting > 0 {
         terminal.complain(format!(
-            "{} still asked for after {}: does a consumer run, and does `status` show it as the owner? \
-             The {verb} stays asked for",
+            "{} still pending after {}: check that a consumer runs and that `status` shows it as \
+             the owner. The {verb} stays requested",
             count(waiting),
             humantime::format_duration(time)
         ));
@@ -107,11 +107,11 @@ fn told(
 fn failure(outcome: &IntentState) -> String {
     let IntentState { seq, rest, reason, error, .. } = outcome;
     let event = if seq == rest { format!("{seq}") } else { format!("{rest}, behind {seq},") };
-    let error = error.as_deref().map_or("no error was kept".into(), |error| plain(error, 500));
+    let error = error.as_deref().map_or("no error was recorded".into(), |error| plain(error, 500));
     if doubtful(reason) {
         return format!(
-            "{event} is parked as {reason} now: a handler ended its transaction, and the effect may be \
-             there; `parked show {rest}` says what to do"
+            "{event} is now parked as {reason}: a handler ended its transaction, and the effect \
+             may be committed; `parked show {rest}` explains what to do"
         );
     }
     format!("{event} failed again and stays parked as {reason}: {error}")

@@ -92,7 +92,7 @@ fn settings_of_the_router_come_from_everywhere_and_are_checked() {
         assert!(written.contains(line), "{written}");
     }
     let refused = refusal(&text, &[], &[("events.debezium.route.by.feld", "kind")]);
-    assert!(refused.contains("`route.by.feld` is no setting of Debezium's"), "{refused}");
+    assert!(refused.contains("`route.by.feld` is not a setting of Debezium's"), "{refused}");
     let refused = refusal(MINIMAL, &[], &[("events.debezium.route.by.field", "kind")]);
     assert!(refused.starts_with("[events.debezium] is set but not used"), "{refused}");
     let untyped = [("events.debezium.table.fields.additional.placement", "a:header")];
@@ -173,7 +173,7 @@ fn tables_of_topics_are_checked() {
             "[[events.topics]]\ntopic = \"orders\"\nformat = \"custom\"\nrules.id = \"position\"\n",
             "`events.topics.rules.type` is missing",
         ),
-        ("[events]\ntopics = \"orders\"\n", "expected a list of tables"),
+        ("[events]\ntopics = \"orders\"\n", "expected list of tables"),
     ] {
         let refused = refused(tables);
         assert!(refused.contains(told), "{refused}");

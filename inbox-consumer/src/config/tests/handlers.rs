@@ -39,11 +39,11 @@ fn what_is_wrong_with_a_handler_names_its_line() {
         ),
         (
             HANDLER.replace("\"uuid\"", "7"),
-            "`handlers.columns` in consumer.toml, line 12: expected a table such as { amount = \"int8 from /amount\" }, found a table",
+            "`handlers.columns` in consumer.toml, line 12: expected table such as { amount = \"int8 from /amount\" }, found a table",
         ),
         (
             HANDLER.replace("\"OrderPaid\"", "\"\""),
-            "`handlers.event_type` in consumer.toml, line 11: expected text that is not empty, found \"\"",
+            "`handlers.event_type` in consumer.toml, line 11: expected non-empty string, found \"\"",
         ),
         (
             HANDLER.replace("event_type = \"OrderPaid\"\n", ""),

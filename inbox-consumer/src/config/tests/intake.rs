@@ -35,7 +35,7 @@ fn without_an_intake_kafka_is_wanted() {
 
 #[test]
 fn what_is_no_address_and_no_pointer_is_refused() {
-    assert!(fatal(&config("8080")).iter().any(|text| text.contains("no address")));
+    assert!(fatal(&config("8080")).iter().any(|text| text.contains("not an address")));
     let mut config = config("0.0.0.0:8080");
     config.intake.webhook_aggregate_id = Some("data.id".into());
     assert!(fatal(&config).iter().any(|text| text.contains("JSON pointer")));

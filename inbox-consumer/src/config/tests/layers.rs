@@ -45,11 +45,12 @@ fn other_producers_are_read_by_saying_where_things_are() {
     assert_eq!(rules.aggregate_id.unwrap().as_slice().len(), 2);
     assert_eq!(rules.id.unwrap().as_slice(), [outbox_core::Source::Position]);
 
-    let expected = "`events.rules.type` is missing: [events.rules] has to say where it is, such as header:NAME";
+    let expected = "`events.rules.type` is missing: set it in [events.rules] to a place such as \
+                    header:NAME";
     assert_eq!(refusal(&text, &[], &[]), expected);
     let refused = refusal(&text, &[], &[("events.rules.type", "heder:x")]);
     assert!(
-        refused.starts_with("`events.rules.type` in --set: `heder:x` names no place"),
+        refused.starts_with("`events.rules.type` in --set: `heder:x` is not a place"),
         "{refused}"
     );
     let text = format!("{MINIMAL}[events.rules]\nid = \"position\"\ntyp = \"header:t\"\n");
@@ -119,23 +120,23 @@ fn a_wrong_type_names_key_source_and_what_was_expected() {
     let cases = [
         (
             "[lanes]\ncount = \"many\"",
-            "`lanes.count` in consumer.toml, line 10: expected a whole number from 1 to 256, found \"many\"",
+            "`lanes.count` in consumer.toml, line 10: expected integer 1–256, found \"many\"",
         ),
         (
             "[lanes]\ncount = 0",
-            "`lanes.count` in consumer.toml, line 10: expected a whole number from 1 to 256, found `0`",
+            "`lanes.count` in consumer.toml, line 10: expected integer 1–256, found `0`",
         ),
         (
             "[retry]\ndelay_min = 100",
-            "`retry.delay_min` in consumer.toml, line 10: expected a duration from 1ms to 1m, found `100`; add a unit, such as \"10s\"",
+            "`retry.delay_min` in consumer.toml, line 10: expected duration 1ms–1m, found `100`; add a unit, such as \"10s\"",
         ),
         (
             "[retry]\ndelay_min = \"100\"",
-            "`retry.delay_min` in consumer.toml, line 10: expected a duration from 1ms to 1m, found \"100\"; add a unit, such as \"10s\"",
+            "`retry.delay_min` in consumer.toml, line 10: expected duration 1ms–1m, found \"100\"; add a unit, such as \"10s\"",
         ),
         (
             "[batch]\nbytes_max = \"4 apples\"",
-            "`batch.bytes_max` in consumer.toml, line 10: expected bytes from 1KiB to 64MiB, found \"4 apples\"",
+            "`batch.bytes_max` in consumer.toml, line 10: expected size 1KiB–64MiB, found \"4 apples\"",
         ),
         (
             "[log]\nformat = \"xml\"",
@@ -146,7 +147,7 @@ fn a_wrong_type_names_key_source_and_what_was_expected() {
         assert_eq!(refusal(&format!("{MINIMAL}{lines}\n"), &[], &[]), expected);
     }
     let env = [("INBOX_LANES__COUNT", "1e3")];
-    let expected = "`lanes.count` in the environment variable INBOX_LANES__COUNT: expected a whole number from 1 to 256, found \"1e3\"";
+    let expected = "`lanes.count` in the environment variable INBOX_LANES__COUNT: expected integer 1–256, found \"1e3\"";
     assert_eq!(refusal(MINIMAL, &env, &[]), expected);
     let expected =
         "`kafka.start` in --set: expected one of earliest, latest, error, found \"first\"";
@@ -179,7 +180,7 @@ fn a_file_that_is_not_there_says_how_to_name_another() {
     let missing = std::path::Path::new("nowhere.toml");
     let error = Config::load(Some(missing), [], &Overrides::new()).unwrap_err().to_string();
     assert!(error.starts_with("cannot read the configuration file nowhere.toml: "), "{error}");
-    assert!(error.ends_with("name another with --config or INBOX_CONFIG"), "{error}");
+    assert!(error.ends_with("name another one with --config or INBOX_CONFIG"), "{error}");
 }
 
 #[test]
@@ -198,8 +199,9 @@ fn a_variable_with_one_underscore_is_named_with_the_right_one() {
         );
         assert_eq!(refusal(MINIMAL, &[(wrong, "x")], &[]), expected);
     }
-    let expected = "unknown environment variable INBOX_DATABASE_PASSPHRASE; variables of [database] are called \
-                    INBOX_DATABASE__KEY, with two underscores between section and key; unset it, or see ";
+    let expected = "unknown environment variable INBOX_DATABASE_PASSPHRASE; write variables of \
+                    [database] as INBOX_DATABASE__KEY, with two underscores between section and \
+                    key; unset it, or see ";
     let expected = format!("{expected}{}", service_kit::docs_url("configuration"));
     assert_eq!(refusal(MINIMAL, &[("INBOX_DATABASE_PASSPHRASE", "x")], &[]), expected);
 }
@@ -254,8 +256,8 @@ fn a_table_of_a_list_that_cannot_be_is_named() {
     let cases = [
         (
             ("INBOX_HANDLERS__1__SQL", "x"),
-            "`handlers.1.sql` in the environment variable INBOX_HANDLERS__1__SQL: `handlers` has 0 tables before it; \
-             number them without gaps, the next one is `handlers.0`",
+            "`handlers.1.sql` in the environment variable INBOX_HANDLERS__1__SQL: `handlers` has \
+             0 tables before it; number them without gaps: the next one is `handlers.0`",
         ),
         (
             ("INBOX_HANDLERS__SQL", "x"),

@@ -54,7 +54,7 @@ fn no_problem_shows_a_secret() {
 #[test]
 fn a_secret_of_the_wrong_form_is_not_shown() {
     let text = MINIMAL.replace("\"postgres://user@localhost/billing\"", "[\"c4n4ry\"]");
-    let expected = "`database.url` in consumer.toml, line 8: expected text that is not empty (a secret), found a list";
+    let expected = "`database.url` in consumer.toml, line 8: expected non-empty string (a secret), found a list";
     assert_eq!(refusal(&text, &[], &[]), expected);
 }
 
@@ -104,7 +104,7 @@ fn a_secret_on_the_command_line_is_doubted() {
     let url = format!("postgres://user:{CANARY}@localhost/billing");
     let found = doubts(MINIMAL, &[], &[("database.url", &url)]);
     let start =
-        "`database.url` is set on the command line, which every user of this machine can read";
+        "`database.url` is set on the command line, where every user of this machine can read";
     assert!(found.len() == 1 && found[0].starts_with(start), "{found:?}");
     assert_eq!(doubts(MINIMAL, &[("INBOX_DATABASE__URL", &url)], &[]), [""; 0]);
     let bare = "postgres://user@localhost/billing";
@@ -125,7 +125,8 @@ fn a_secret_file_that_others_may_read_is_doubted() {
     };
     for open in [0o640, 0o604, 0o644] {
         let wanted = format!(
-            "`database.url` is in {name}, which others on this machine may read (mode {open:04o}); run: chmod 600 {name}"
+            "`database.url` is in {name}, which other users of this machine may read (mode \
+             {open:04o}); run: chmod 600 {name}"
         );
         assert_eq!(with(open), [wanted]);
     }

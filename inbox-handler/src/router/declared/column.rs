@@ -59,8 +59,8 @@ pub(super) fn read<'a>(
     }
     if read.len() > COLUMNS_MAX {
         wrong.push(format!(
-            "{} columns are more than the {COLUMNS_MAX} that are allowed; take a part of the payload as \
-             jsonb instead",
+            "{} columns are more than the {COLUMNS_MAX} that are allowed; read a part of the \
+             payload as jsonb instead",
             read.len()
         ));
     }
@@ -77,9 +77,7 @@ impl Column {
             ));
         }
         if OWN.contains(&name) {
-            return Err(
-                "is there without being declared; remove it, or give yours another name".into()
-            );
+            return Err("exists without being declared; remove it, or rename yours".into());
         }
         let words: Vec<&str> = text.split_whitespace().collect();
         let (words, unit) = match words.as_slice() {
@@ -102,7 +100,7 @@ impl Column {
         let kind = kind.ok_or_else(|| unknown_type(type_name))?;
         if unit.is_some() && !matches!(kind, ColumnType::Date | ColumnType::Timestamptz) {
             return Err(format!(
-                "has a unit, which is for timestamptz and date alone; remove `in …` from `{text}`"
+                "has a unit, which only timestamptz and date support; remove `in …` from `{text}`"
             ));
         }
         Ok(Self { name: name.to_owned(), kind, nullable, source, unit })
@@ -147,7 +145,7 @@ fn unknown_type(name: &str) -> String {
         Some(meant) => format!("did you mean `{meant}`?"),
         None => {
             let all = ColumnType::ALL.map(ColumnType::name);
-            format!("there are {}, each with `?` if it may be missing", all.join(", "))
+            format!("choose one of {}, with `?` if it may be missing", all.join(", "))
         }
     };
     format!("has the unknown type `{name}`; {advice}")
@@ -156,7 +154,7 @@ fn unknown_type(name: &str) -> String {
 fn unit(text: &str) -> Result<TimeUnit, String> {
     TimeUnit::ALL.into_iter().find(|unit| unit.name() == text).ok_or_else(|| {
         let all = TimeUnit::ALL.map(TimeUnit::name).join(", ");
-        format!("has the unknown unit `{text}`; there are {all}")
+        format!("has the unknown unit `{text}`; choose one of {all}")
     })
 }
 
@@ -167,8 +165,8 @@ fn source(text: &str) -> Result<Source, String> {
         Some(("header", name)) if !name.is_empty() => Ok(Source::Header(name.to_owned())),
         _ if text.starts_with('/') => pointer(text),
         _ => Err(format!(
-            "is taken from `{text}`, which is no place; write `/json/pointer`, `payload`, `header:NAME` or \
-             `key`"
+            "is read from `{text}`, which is not a place; write `/json/pointer`, `payload`, \
+             `header:NAME` or `key`"
         )),
     }
 }
@@ -176,8 +174,8 @@ fn source(text: &str) -> Result<Source, String> {
 fn pointer(text: &str) -> Result<Source, String> {
     text.parse().map(Source::Payload).map_err(|_| {
         format!(
-            "is taken from `{text}`, which is no JSON pointer: it begins with `/`, writes `~` as `~0` and `/` \
-             as `~1`, and has 32 steps at most"
+            "is read from `{text}`, which is not a JSON pointer: it begins with `/`, writes `~` \
+             as `~0` and `/` as `~1`, and has 32 steps at most"
         )
     })
 }
@@ -232,7 +230,7 @@ mod tests {
             ("c", "uid", "did you mean `uuid`?"),
             ("c", "String", "did you mean `text`?"),
             ("c", "decimal?", "unknown type `decimal`; did you mean `numeric`?"),
-            ("c", "geometry", "there are bool, bytea, date"),
+            ("c", "geometry", "choose one of bool, bytea, date"),
             ("c", "", "unknown type ``"),
             ("c", "int8 /amount", "write a type, or `TYPE from SOURCE`"),
             ("c", "int8 from", "write a type, or `TYPE from SOURCE`"),
@@ -241,12 +239,12 @@ mod tests {
             (
                 "c",
                 "timestamptz from /a in years",
-                "unknown unit `years`; there are days, seconds, millis",
+                "unknown unit `years`; choose one of days, seconds, millis",
             ),
-            ("c", "int8 from /a in micros", "for timestamptz and date alone"),
-            ("c", "int8 from amount", "no place; write `/json/pointer`"),
-            ("c", "int8 from header:", "no place"),
-            ("c", "int8 from /a~2", "no JSON pointer"),
+            ("c", "int8 from /a in micros", "only timestamptz and date support"),
+            ("c", "int8 from amount", "not a place; write `/json/pointer`"),
+            ("c", "int8 from header:", "not a place"),
+            ("c", "int8 from /a~2", "not a JSON pointer"),
             ("C", "int8", "needs quotes"),
             ("1c", "int8", "needs quotes"),
             ("c\"", "int8", "needs quotes"),

@@ -89,8 +89,8 @@ impl<DB: Transactions> DeclaredRoute<DB> {
         let mut wrong = Vec::new();
         if handler.one_per_aggregate == Some(true) && handler.mode == DeclaredMode::Each {
             wrong.push(format!(
-                "{whose} has `one_per_aggregate`, which is for runs, and the mode each: a statement for each \
-                 event sees one anyway; remove it, or set mode = \"run\""
+                "{whose} has `one_per_aggregate`, which is for runs, and the mode each, whose \
+                 statement always gets one event; remove it, or set mode = \"run\""
             ));
         }
         let columns = column::read(&handler.columns).unwrap_or_else(|errors| {

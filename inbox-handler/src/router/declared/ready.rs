@@ -49,8 +49,9 @@ impl<DB: Transactions> RouteTable<DB> {
             Err(why) => (
                 settings,
                 Some(format!(
-                    "declared handlers with mode each need a round trip for each event here: {why}; use mode \
-                     run where speed matters, or let the role make temporary functions on a direct connection"
+                    "declared handlers with mode each need a round trip for each event here: \
+                     {why}; use mode run for speed, or grant the role TEMPORARY on a direct \
+                     connection"
                 )),
             ),
         }
@@ -66,8 +67,8 @@ impl<DB> DeclaredRoute<DB> {
                 format!(" at line {line}, column {column} of it")
             });
         format!(
-            "the declared handler for `{}`: the database refuses its statement{place}: {error}; correct the \
-             statement or the tables",
+            "the declared handler for `{}`: the database refused its statement{place}: {error}; \
+             correct the statement or the tables",
             self.event_type
         )
     }

@@ -80,7 +80,8 @@ impl Columns {
                 && column.kind != ColumnType::Bytea
                 && record.is_key_of_schema()
             {
-                let found = "what was written with a schema of a registry (`__key_schema_id`), which keys are not read by";
+                let found = "a value that was written with a schema of a registry \
+                             (`__key_schema_id`), which is not supported for keys";
                 return Err(value::binary_key(column, found));
             }
             value::put(column, given, values)?;
@@ -105,7 +106,7 @@ impl Columns {
         // A syntax error quotes nothing of the text.
         taken.map_err(|error| {
             let fault = JsonFault::of(payload, &error);
-            format!("the payload is not JSON: {fault}; correct its producer")
+            format!("the payload is not JSON: {fault}; fix its producer")
         })
     }
 }

@@ -103,8 +103,8 @@ async fn a_value_that_does_not_fit_stops_the_run_before_its_event() {
     let mut conn = database().await;
     let end = run(&credit(Each), &mut conn, &[&good, bad, &deadline_text]).await;
     let RunEnd::Undecodable { at: 1, ran: 1, error } = end else { panic!("{end:?}") };
-    let expected = "column `amount`: expected int8 (a whole number of 64 bits) in the payload at `/m/amount`, \
-        found a text; correct its producer, or the column's type";
+    let expected = "column `amount`: expected int8 (a 64-bit integer) in the payload at \
+                    `/m/amount`, found text; fix its producer, or the column's type";
     assert_eq!(error, expected);
     assert_eq!(balance(&mut conn, "x").await, 5, "the events before it have run");
     let mut conn = database().await;
@@ -233,7 +233,7 @@ async fn the_database_looks_at_a_statement_before_the_start() {
         let table = table::<Sqlite>(declared(Each, COLUMNS, sql));
         let wrong = table.refused_statements(&mut conn).await.unwrap();
         let [wrong] = &wrong[..] else { panic!("{sql}: {wrong:?}") };
-        let begins = "the declared handler for `t`: the database refuses its statement: ";
+        let begins = "the declared handler for `t`: the database refused its statement: ";
         assert!(wrong.starts_with(begins) && wrong.contains(expected), "{wrong}");
     }
 }

@@ -10,8 +10,9 @@ pub(super) fn micros(text: &str) -> Option<i64> {
 }
 
 /// What was found in place of a time.
-pub(super) const NO_TIME: &str = "a number that is no time in the years 0000 to 9999";
-pub(super) const SMALL: &str = "a number that is a time of 1970 to 1973 in milliseconds, as a number of seconds or days would be";
+pub(super) const NO_TIME: &str = "a number outside of the years 0000 to 9999";
+pub(super) const SMALL: &str = "a number that is in 1970 to 1973 as milliseconds, so it is \
+                                probably seconds or days";
 
 /// Microseconds since 1970 from a number: milliseconds without a unit, as everywhere.
 pub(super) fn of_number(number: i64, unit: Option<TimeUnit>) -> Result<i64, &'static str> {

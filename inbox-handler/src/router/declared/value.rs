@@ -86,7 +86,7 @@ fn none(values: &mut Values<'_>) {
 fn missing(column: &Column) -> String {
     let Column { name, kind, source, .. } = column;
     format!(
-        "column `{name}`: expected {kind} ({}) in {source}, found nothing or null; correct its \
+        "column `{name}`: expected {kind} ({}) in {source}, found nothing or null; fix its \
          producer, or write `{kind}?` if it may be missing",
         expected(*kind, source)
     )
@@ -96,8 +96,9 @@ fn missing(column: &Column) -> String {
 pub(super) fn binary_key(column: &Column, found: &str) -> String {
     let Column { name, kind, source, .. } = column;
     format!(
-        "column `{name}`: expected {kind} in {source}, found {found}; only `bytea from key` takes it: let its producer send \
-         keys as text, or take {kind} from the payload or a header"
+        "column `{name}`: expected {kind} in {source}, found {found}; only `bytea from key` \
+         supports it: have its producer send keys as text, or read {kind} from the payload or a \
+         header"
     )
 }
 
@@ -106,16 +107,16 @@ fn unfit(column: &Column, found: &str) -> String {
     if *source == Source::Key && found == NUL {
         return binary_key(
             column,
-            "a text with a NUL character, as numbers and keys of a schema registry have",
+            "text with a NUL character, as in numbers and in keys of a schema registry",
         );
     }
     let unit = match found {
         time::NO_TIME => ", or its unit, such as `in micros`",
-        time::SMALL => ", or its unit: `in seconds`, or `in millis` where that is what is meant",
+        time::SMALL => ", or its unit: `in seconds`, or `in millis` if that is correct",
         _ => "",
     };
     format!(
-        "column `{name}`: expected {kind} ({}) in {source}, found {found}; correct its producer, or \
+        "column `{name}`: expected {kind} ({}) in {source}, found {found}; fix its producer, or \
          the column's type{unit}",
         expected(*kind, source)
     )
@@ -125,26 +126,26 @@ fn unfit(column: &Column, found: &str) -> String {
 fn expected(column_type: ColumnType, source: &Source) -> &'static str {
     match (column_type, source) {
         (ColumnType::Bool, _) => "true or false",
-        (ColumnType::Bytea, Source::Payload(_)) => "a text in base64",
+        (ColumnType::Bytea, Source::Payload(_)) => "base64 text",
         (ColumnType::Bytea, _) => "any bytes",
-        (ColumnType::Date, _) => "a text such as 2026-01-31",
+        (ColumnType::Date, _) => "a date such as 2026-01-31",
         (ColumnType::Float8, _) => "a number",
-        (ColumnType::Int4, _) => "a whole number of 32 bits",
-        (ColumnType::Int8, _) => "a whole number of 64 bits",
+        (ColumnType::Int4, _) => "a 32-bit integer",
+        (ColumnType::Int8, _) => "a 64-bit integer",
         (ColumnType::Jsonb, _) => "any JSON without NUL characters",
-        (ColumnType::Numeric, _) => "a number, or a text with one",
-        (ColumnType::Text, _) => "a text without NUL characters",
+        (ColumnType::Numeric, _) => "a number, or a number as text",
+        (ColumnType::Text, _) => "text without NUL characters",
         (ColumnType::Timestamptz, _) => {
-            "an RFC 3339 text such as 2026-01-31T09:30:00Z, or milliseconds since 1970"
+            "an RFC 3339 time such as 2026-01-31T09:30:00Z, or milliseconds since 1970"
         }
-        (ColumnType::Uuid, _) => "a text with a UUID",
+        (ColumnType::Uuid, _) => "a UUID as text",
     }
 }
 
 /// What kind of JSON a text is, by its first byte.
 fn kind(json: &str) -> &'static str {
     match json.as_bytes().first() {
-        Some(b'"') => "a text",
+        Some(b'"') => "text",
         Some(b'{') => "an object",
         Some(b'[') => "an array",
         Some(b't' | b'f') => "a boolean",
@@ -166,10 +167,10 @@ fn take<'p>(
         (Values::Days(values), _) => values.push(Some(day(given, unit)?)),
         (Values::Floats(values), _) => values.push(Some(float(given)?)),
         (Values::Ints(values), _) => {
-            values.push(Some(parsed(given, "that is no whole number of 32 bits")?));
+            values.push(Some(parsed(given, "that is not a 32-bit integer")?));
         }
         (Values::Longs(values), _) => {
-            values.push(Some(parsed(given, "that is no whole number of 64 bits")?));
+            values.push(Some(parsed(given, "that is not a 64-bit integer")?));
         }
         (Values::Micros(values), _) => values.push(Some(moment(given, unit)?)),
         (Values::Texts(values), ColumnType::Jsonb) => values.push(Some(json(given)?.into())),
@@ -177,7 +178,7 @@ fn take<'p>(
         (Values::Texts(values), _) => values.push(Some(plain(given)?)),
         (Values::Uuids(values), _) => {
             let text = text(given)?;
-            values.push(Some(Uuid::try_parse(&text).map_err(|_| "a text that is no UUID")?));
+            values.push(Some(Uuid::try_parse(&text).map_err(|_| "text that is not a UUID")?));
         }
     }
     Ok(())
@@ -188,7 +189,7 @@ fn text(given: Given<'_>) -> Result<Cow<'_, str>, Cow<'static, str>> {
     match given {
         Given::Bytes(bytes) => utf8(bytes).map(Cow::Borrowed),
         Given::Json(json) => match kind(json) {
-            "a text" => unquoted(json),
+            "text" => unquoted(json),
             other => Err(other.into()),
         },
     }
@@ -205,7 +206,7 @@ fn unquoted(json: &str) -> Result<Cow<'_, str>, Cow<'static, str>> {
         Some(inside) => Ok(Cow::Borrowed(inside)),
         None => serde_json::from_str(json)
             .map(Cow::Owned)
-            .map_err(|_| "a text with half of a surrogate pair".into()),
+            .map_err(|_| "text with half of a surrogate pair".into()),
     }
 }
 
@@ -228,7 +229,7 @@ fn number(given: Given<'_>) -> Result<&str, Cow<'static, str>> {
 /// `a number`, or for headers and keys `a text`.
 fn noun(given: Given<'_>) -> &'static str {
     match given {
-        Given::Bytes(_) => "a text",
+        Given::Bytes(_) => "text",
         Given::Json(_) => "a number",
     }
 }
@@ -246,12 +247,12 @@ fn boolean(given: Given<'_>) -> Result<bool, Cow<'static, str>> {
         ("true", _) => Ok(true),
         ("false", _) => Ok(false),
         (_, Given::Json(json)) => Err(kind(json).into()),
-        (_, Given::Bytes(_)) => Err("a text that is neither true nor false".into()),
+        (_, Given::Bytes(_)) => Err("text that is neither true nor false".into()),
     }
 }
 
 fn float(given: Given<'_>) -> Result<f64, Cow<'static, str>> {
-    let value: f64 = parsed(given, "that is no number")?;
+    let value: f64 = parsed(given, "that is not a number")?;
     if value.is_finite() { Ok(value) } else { Err("a number out of range".into()) }
 }
 
@@ -260,7 +261,7 @@ fn bytes(given: Given<'_>) -> Result<Vec<u8>, Cow<'static, str>> {
         Given::Bytes(bytes) => Ok(bytes.to_vec()),
         Given::Json(_) => {
             let text = text(given)?;
-            STANDARD.decode(text.as_bytes()).map_err(|_| "a text that is no base64".into())
+            STANDARD.decode(text.as_bytes()).map_err(|_| "text that is not base64".into())
         }
     }
 }
@@ -272,10 +273,10 @@ fn day(given: Given<'_>, unit: Option<TimeUnit>) -> Result<i32, Cow<'static, str
         let micros = unit.and_then(|unit| unit.micros(number)).ok_or(time::NO_TIME)?;
         return i32::try_from(micros.div_euclid(DAY)).map_err(|_| time::NO_TIME.into());
     }
-    time::days(&text(given)?).ok_or("a text that is no date".into())
+    time::days(&text(given)?).ok_or("text that is not a date".into())
 }
 
-const NUL: &str = "a text with a NUL character";
+const NUL: &str = "text with a NUL character";
 
 /// RFC 3339, or a number: milliseconds since 1970 without a unit, as everywhere.
 fn moment(given: Given<'_>, unit: Option<TimeUnit>) -> Result<i64, Cow<'static, str>> {
@@ -289,7 +290,7 @@ fn moment(given: Given<'_>, unit: Option<TimeUnit>) -> Result<i64, Cow<'static, 
                 Ok(number) if matches!(given, Given::Bytes(_)) => {
                     Ok(time::of_number(number, unit)?)
                 }
-                _ => time::micros(&text).ok_or_else(|| "a text that is no time".into()),
+                _ => time::micros(&text).ok_or_else(|| "text that is not a time".into()),
             }
         }
     }
@@ -298,22 +299,22 @@ fn moment(given: Given<'_>, unit: Option<TimeUnit>) -> Result<i64, Cow<'static, 
 fn numeric(given: Given<'_>) -> Result<Cow<'_, str>, Cow<'static, str>> {
     let (text, noun) = match given {
         Given::Json(json) if kind(json) == "a number" => (Cow::Borrowed(json), "a number"),
-        _ => (text(given)?, "a text"),
+        _ => (text(given)?, "text"),
     };
     if is_decimal(&text) {
         return Ok(text);
     }
-    Err(format!("{noun} that is no decimal number, or one that is too long").into())
+    Err(format!("{noun} that is not a decimal number, or is too long").into())
 }
 
 /// JSON that every database takes.
 fn json(given: Given<'_>) -> Result<&str, Cow<'static, str>> {
     let (json, noun) = match given {
-        Given::Bytes(bytes) => (utf8(bytes)?, "a text"),
+        Given::Bytes(bytes) => (utf8(bytes)?, "text"),
         Given::Json(json) => (json, kind(json)),
     };
     if serde_json::from_str::<&RawValue>(json).is_err() {
-        return Err("a text that is no JSON".into());
+        return Err("text that is not JSON".into());
     }
     match refused_by_databases(json) {
         Some(why) => Err(format!("{noun} {why}").into()),

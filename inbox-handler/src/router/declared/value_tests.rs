@@ -82,21 +82,21 @@ fn headers_and_keys_are_texts() {
 #[test]
 fn what_does_not_fit_is_told_without_the_value() {
     let table = [
-        ("bool", r#""s3cret""#, "expected bool (true or false)", "found a text;"),
+        ("bool", r#""s3cret""#, "expected bool (true or false)", "found text;"),
         ("bool", "77777", "expected bool", "found a number;"),
-        ("bytea", r#""s3cret!""#, "a text in base64", "found a text that is no base64;"),
-        ("bytea", "77777", "a text in base64", "found a number;"),
-        ("date", r#""s3cret""#, "such as 2026-01-31", "found a text that is no date;"),
+        ("bytea", r#""s3cret!""#, "base64 text", "found text that is not base64;"),
+        ("bytea", "77777", "base64 text", "found a number;"),
+        ("date", r#""s3cret""#, "such as 2026-01-31", "found text that is not a date;"),
         ("date", "77777", "expected date", "found a number;"),
-        ("float8", r#""77777""#, "expected float8 (a number)", "found a text;"),
+        ("float8", r#""77777""#, "expected float8 (a number)", "found text;"),
         ("float8", "77777e999", "expected float8", "found a number out of range;"),
-        ("int4", "77777777777", "32 bits", "found a number that is no whole number of 32 bits;"),
-        ("int8", "77777.5", "64 bits", "found a number that is no whole number of 64 bits;"),
-        ("int8", "7e2", "64 bits", "found a number that is no whole number of 64 bits;"),
-        ("int8", r#""77777""#, "64 bits", "found a text;"),
-        ("int8", "true", "64 bits", "found a boolean;"),
-        ("int8", "[77777]", "64 bits", "found an array;"),
-        ("int8", r#"{"a":"s3cret"}"#, "64 bits", "found an object;"),
+        ("int4", "77777777777", "32-bit", "found a number that is not a 32-bit integer;"),
+        ("int8", "77777.5", "64-bit", "found a number that is not a 64-bit integer;"),
+        ("int8", "7e2", "64-bit", "found a number that is not a 64-bit integer;"),
+        ("int8", r#""77777""#, "64-bit", "found text;"),
+        ("int8", "true", "64-bit", "found a boolean;"),
+        ("int8", "[77777]", "64-bit", "found an array;"),
+        ("int8", r#"{"a":"s3cret"}"#, "64-bit", "found an object;"),
         ("jsonb", r#"{"s3cret":"\u0000"}"#, "any JSON", "found an object with a NUL character"),
         (
             "jsonb",
@@ -104,44 +104,46 @@ fn what_does_not_fit_is_told_without_the_value() {
             "any JSON",
             "found an array with half of a surrogate pair",
         ),
-        ("numeric", r#""s3cret""#, "or a text with one", "found a text that is no decimal number"),
-        ("numeric", "1e77777", "expected numeric", "found a number that is no decimal number"),
-        ("numeric", r#"".5""#, "expected numeric", "found a text that is no decimal number"),
-        ("text", "77777", "expected text", "found a number;"),
-        ("text", r#""s3cret\u0000""#, "expected text", "found a text with a NUL character;"),
         (
-            "text",
-            r#""s3cret\ud800""#,
-            "expected text",
-            "found a text with half of a surrogate pair;",
+            "numeric",
+            r#""s3cret""#,
+            "or a number as text",
+            "found text that is not a decimal \
+                                                          number",
         ),
-        ("timestamptz", r#""s3cret""#, "an RFC 3339 text", "found a text that is no time;"),
-        ("timestamptz", r#""77777""#, "an RFC 3339 text", "found a text that is no time;"),
+        ("numeric", "1e77777", "expected numeric", "found a number that is not a decimal number"),
+        ("numeric", r#"".5""#, "expected numeric", "found text that is not a decimal number"),
+        ("text", "77777", "expected text", "found a number;"),
+        ("text", r#""s3cret\u0000""#, "expected text", "found text with a NUL character;"),
+        ("text", r#""s3cret\ud800""#, "expected text", "found text with half of a surrogate pair;"),
+        ("timestamptz", r#""s3cret""#, "an RFC 3339 time", "found text that is not a time;"),
+        ("timestamptz", r#""77777""#, "an RFC 3339 time", "found text that is not a time;"),
         (
             "timestamptz",
             "777777777777777777",
-            "an RFC 3339 text",
-            "found a number that is no time in",
+            "an RFC 3339 time",
+            "found a number outside of the years",
         ),
         ("timestamptz", "1767323045", "milliseconds since 1970", "or its unit: `in seconds`"),
-        ("timestamptz", "20485", "milliseconds since 1970", "of seconds or days would be"),
-        ("timestamptz from /c in millis", "253402300800000", "RFC 3339", "found a number that is"),
-        ("uuid", r#""s3cret""#, "a text with a UUID", "found a text that is no UUID;"),
-        ("uuid", "77777", "a text with a UUID", "found a number;"),
-        ("int8", "null", "64 bits", "found nothing or null;"),
+        ("timestamptz", "20485", "milliseconds since 1970", "probably seconds or days"),
+        ("timestamptz from /c in millis", "253402300800000", "RFC 3339", "found a number outside"),
+        ("uuid", r#""s3cret""#, "a UUID as text", "found text that is not a UUID;"),
+        ("uuid", "77777", "a UUID as text", "found a number;"),
+        ("int8", "null", "64-bit", "found nothing or null;"),
     ];
     for (text, given, expected, found) in table {
         let error = json(text, given).unwrap_err();
-        for part in
-            ["column `c`", "in the payload at `/c`", expected, found, "correct its producer"]
-        {
+        for part in ["column `c`", "in the payload at `/c`", expected, found, "fix its producer"] {
             assert!(error.contains(part), "{part:?} is missing for {text} of {given}: {error}");
         }
         assert!(!error.contains("s3cret") && !error.contains("77777"), "{error}");
         assert_eq!(error.lines().count(), 1, "{error}");
     }
     let error = bytes("int8", b"s3cret").unwrap_err();
-    assert!(error.contains("in the header `h`, found a text that is no whole number"), "{error}");
+    assert!(
+        error.contains("in the header `h`, found text that is not a 64-bit integer"),
+        "{error}"
+    );
     let error = bytes("text", &[0xff]).unwrap_err();
     assert!(error.contains("found bytes that are not UTF-8"), "{error}");
     let error = bytes("float8", b"NaN").unwrap_err();
@@ -153,7 +155,7 @@ fn what_does_not_fit_is_told_without_the_value() {
 #[test]
 fn what_has_another_unit_or_a_schema_is_told_so() {
     let error = bytes("timestamptz", b"1767323045").unwrap_err();
-    assert!(error.contains("in the header `h`, found a number that is a time of 1970"), "{error}");
+    assert!(error.contains("in the header `h`, found a number that is in 1970"), "{error}");
     let key = taken("text from key", Some(Given::Bytes(b"\0\0\0\0\x01\x0eorder-7"))).unwrap_err();
     assert!(key.contains("a schema registry") && key.contains("only `bytea from key`"), "{key}");
 }

@@ -146,7 +146,7 @@ impl<DB: Owners> Direct<DB> {
         DB::take_over(conn, &self.request()).await.map_err(|error| self.fault(error))?;
         let made = self.find(conn).await?;
         made.ok_or_else(|| {
-            TakeOverFault::Again("its partition was retired while it was made".into())
+            TakeOverFault::Again("its partition was retired while it was created".into())
         })
     }
 
@@ -164,7 +164,7 @@ impl<DB: Owners> Direct<DB> {
             TakeOverError::Database(error) => {
                 let error = self.work.sessions.explain(&error);
                 TakeOverFault::Again(format!(
-                    "looking for the partition of the intake failed: {error}"
+                    "the lookup of the intake's partition failed: {error}"
                 ))
             }
         }

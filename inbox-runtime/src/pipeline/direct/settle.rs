@@ -35,7 +35,7 @@ impl<DB: Owners> Direct<DB> {
         committing: Option<oneshot::Sender<()>>,
     ) -> (Vec<DirectEvent>, Result<Vec<Settlement>, BatchOutcome>) {
         let Some(partition) = self.known() else {
-            return (events, Err(unreached("the partition of the intake is not known")));
+            return (events, Err(unreached("the intake's partition is unknown")));
         };
         let torn = events.iter().filter(|event| event.torn).map(|event| event.item.id).collect();
         let items: Vec<Delivered> = events.into_iter().map(|event| event.item).collect();

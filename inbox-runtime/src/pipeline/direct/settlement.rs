@@ -46,7 +46,7 @@ impl Settlement {
             Disposition::Refuse(doom) => Self::Mismatch(doom.error),
             Disposition::Wait => Self::Parked {
                 reason: inbox_engine::internal::ParkReason::Gap.as_str(),
-                error: "a version of its aggregate before its own was not applied".into(),
+                error: "an earlier version of its aggregate has not been applied".into(),
             },
             Disposition::Follow => Self::Parked {
                 reason: inbox_engine::internal::ParkReason::Follower.as_str(),

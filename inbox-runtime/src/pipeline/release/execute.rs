@@ -255,7 +255,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
         let other = self.work.intake.other_fingerprint(&self.batch.items[at], row.sha256);
         let copies = DB::copies(self.conn, &self.scope, aggregate, row, &other).await;
         let copies =
-            copies.map_err(|error| self.statement_failed("the look-up of copies", &error))?;
+            copies.map_err(|error| self.statement_failed("the lookup of duplicates", &error))?;
         if copies.is_empty() {
             return Ok(());
         }
@@ -296,15 +296,14 @@ impl<DB: Transactions> Transaction<'_, DB> {
             })
             .unzip();
         let wrote = DB::requeue(self.conn, &self.scope, &requeued).await;
-        wrote.map_err(|error| self.statement_failed("giving parked events a new time", &error))?;
+        wrote.map_err(|error| self.statement_failed("rescheduling parked events", &error))?;
         let rest: Vec<i64> = (0..plan.run.len())
             .filter(|at| !left.contains(at) && !failed_at.contains(at))
             .map(|at| plan.run[at].seq)
             .collect();
         if !rest.is_empty() {
             let unmarked = DB::unmark(self.conn, &self.scope, &rest).await;
-            unmarked
-                .map_err(|error| self.statement_failed("putting parked events back", &error))?;
+            unmarked.map_err(|error| self.statement_failed("restoring parked events", &error))?;
         }
         let asked = failed_at.iter().zip(&failed).map(|(&at, failed)| (&plan.run[at], failed));
         let asked = asked.filter(|(row, _)| row.intent.is_some());

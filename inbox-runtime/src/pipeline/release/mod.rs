@@ -186,7 +186,7 @@ impl<DB: Transactions> Work<DB> {
             | execute::JobOutcome::Suspect(_)
             | execute::JobOutcome::Unprepared(_)
             | execute::JobOutcome::Unnamed => {
-                let text = "a failure of the transaction names no event; it is tried again";
+                let text = "a failure of the transaction names no event; it is retried";
                 (ReleaseOutcome::Fault(TransactionFault::Conflict(text.into())), Report::default())
             }
             execute::JobOutcome::NotCommitted(fault) => {
@@ -266,7 +266,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
         let request = ClaimRequest { lanes: self.batch.lanes.clone(), ..ClaimRequest::default() };
         let claimed = DB::claim(self.conn, &self.scope, &request).await;
         let ClaimResult { tx, lanes_mine, .. } =
-            claimed.map_err(|error| self.statement_failed("the look at the lane", &error))?;
+            claimed.map_err(|error| self.statement_failed("checking the lane", &error))?;
         if lanes_mine != 1 {
             return Err(EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Fenced)));
         }

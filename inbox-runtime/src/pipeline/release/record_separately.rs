@@ -99,13 +99,11 @@ impl<DB: Transactions> Transaction<'_, DB> {
     ) -> Result<(), EarlyEnd> {
         if !record.requeued.is_empty() {
             let wrote = DB::requeue(self.conn, &self.scope, &record.requeued).await;
-            wrote.map_err(|error| {
-                self.statement_failed("giving parked events a new time", &error)
-            })?;
+            wrote.map_err(|error| self.statement_failed("rescheduling parked events", &error))?;
         }
         if !record.follow.is_empty() {
             let wrote = DB::unmark(self.conn, &self.scope, &record.follow).await;
-            wrote.map_err(|error| self.statement_failed("putting parked events back", &error))?;
+            wrote.map_err(|error| self.statement_failed("restoring parked events", &error))?;
             // One that waited for what is behind it in the queue may be its head now.
             let promoted = DB::promote(self.conn, &self.scope, aggregate).await;
             promoted.map_err(|error| self.statement_failed("promoting the next event", &error))?;

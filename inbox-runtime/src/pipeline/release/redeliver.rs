@@ -27,8 +27,8 @@ pub(super) fn item<DB: Transactions>(
     let mut item = work.intake.item(place, arrival, at, &work.routes);
     item.attempts = row.attempts;
     if !readable {
-        let error = "its parked row holds no record that can be read: the column `record` was \
-                     changed by hand; put it right, or discard the event";
+        let error = "its parked row contains no readable record: the column `record` was changed \
+                     by hand; repair it, or discard the event";
         item.doomed = Some(Doom { reason: ParkReason::Undecodable, error: error.into() });
     }
     if let Some((offset, Err(error))) = job.whole
@@ -54,19 +54,23 @@ pub(super) async fn read_whole<DB: Transactions>(
     }
     let part = "its parked row has only a part of the record";
     let found = broker.record(place, row.offset).await.map_err(|error| {
-        format!("{part}, and Kafka did not give it once more: {error}; release it again then")
+        format!(
+            "{part}, and reading the record from Kafka failed: {error}; release it again once \
+                 Kafka works"
+        )
     })?;
     let arrival = found.ok_or_else(|| {
         format!(
-            "{part}, and the log does not have it any more; let its producer send it again, and discard this one"
+            "{part}, and the log no longer has it; have its producer send it again, and discard \
+             this one"
         )
     })?;
     let epochs = [arrival.leader_epoch, row.leader_epoch];
     let other = epochs.iter().all(|epoch| epoch.known()) && epochs[0] != epochs[1];
     if other || (arrival.flaw.is_none() && !Excerpts::is_of(excerpt, &arrival.record)) {
         return Err(format!(
-            "{part}, and the log holds another record at its offset now: it was written again; let the producer \
-             send the event again, and discard this one"
+            "{part}, and the log holds a different record at its offset now: the log was \
+             rewritten; have the producer send the event again, and discard this one"
         ));
     }
     if let Some(flaw) = &arrival.flaw {

@@ -26,7 +26,7 @@ use crate::pipeline::{
 };
 
 /// What the error of an event says whose time is over.
-const TIME_OVER: &str = "what is before it has not come";
+const TIME_OVER: &str = "the earlier version has not arrived";
 
 /// An event whose time is over is not looked at more often, however short its time is.
 const AGAIN_MIN: Duration = Duration::from_secs(1);
@@ -86,7 +86,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
             return Ok(());
         }
         let set = DB::set_aside(self.conn, &self.scope, &events).await;
-        let set = set.map_err(|error| self.statement_failed("setting events aside", &error))?;
+        let set = set.map_err(|error| self.statement_failed("parking events", &error))?;
         check_count(set, events.len())
     }
 
@@ -99,7 +99,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
         let Some(row) = plan.run.first().filter(waits) else { return Ok(None) };
         let others = DB::joins_others(self.conn, &self.scope, row.seq).await;
         let others =
-            others.map_err(|error| self.statement_failed("looking for its queue", &error))?;
+            others.map_err(|error| self.statement_failed("the lookup of its queue", &error))?;
         // Without one it is where it belongs: by hand, or by an older build.
         let Some(others) = others else { return Ok(None) };
         self.read_versions().await?;
@@ -112,8 +112,9 @@ impl<DB: Transactions> Transaction<'_, DB> {
             End::Joins(reason) => self.join(row.seq, reason).await?,
             End::FirstJoins(last, time) => {
                 let first = DB::first_waiting(self.conn, &self.scope, row.seq, last).await;
-                let first = first
-                    .map_err(|error| self.statement_failed("looking who waits first", &error))?;
+                let first = first.map_err(|error| {
+                    self.statement_failed("the lookup of the first waiting event", &error)
+                })?;
                 self.join(first, ParkReason::GapOver).await?;
                 if first != row.seq {
                     self.wait_on(row, time, "", row.errors.clone()).await?;
@@ -177,7 +178,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
         let (reason, delay) = (ParkReason::Gap, Some(delay));
         let requeued = Requeued { seq, reason, attempts, releases, delay, errors };
         let wrote = DB::requeue(self.conn, &self.scope, &[requeued]).await;
-        wrote.map_err(|error| self.statement_failed("letting an event wait", &error))?;
+        wrote.map_err(|error| self.statement_failed("parking a waiting event", &error))?;
         if asked(row) {
             self.audit(std::iter::once((row, "release_failed", error))).await?;
         }

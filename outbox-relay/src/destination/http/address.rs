@@ -39,26 +39,29 @@ impl Address {
         let end = rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at(end);
         if authority.contains(['{', '}']) {
-            return Err("has a placeholder in host or port: an event would choose who gets it; path and query \
-                        may have placeholders"
-                .to_owned());
+            return Err(
+                "has a placeholder in host or port, so an event would choose its receiver; \
+                        only path and query may have placeholders"
+                    .to_owned(),
+            );
         }
         if authority.contains('@') {
-            return Err("has credentials in it, where they are shown; put them into the file of `basic_file`"
+            return Err("contains credentials, which would be shown; put them into the file of \
+                        `basic_file`"
                 .to_owned());
         }
         if target.contains('#') {
-            return Err("has a `#`; what is behind it is never sent, so remove it".to_owned());
+            return Err("has a `#`; the part after it is never sent, so remove it".to_owned());
         }
         let slash = if target.starts_with('/') { "" } else { "/" };
         let parts = parts(&format!("{slash}{target}"))?;
         let origin = format!("{scheme}://{authority}");
         let filled: String = parts.iter().map(|part| part.text().unwrap_or("x")).collect();
         let example = Url::parse(&format!("{origin}{filled}"))
-            .map_err(|error| format!("is no URL: {error}"))?;
+            .map_err(|error| format!("is not a URL: {error}"))?;
         if path_and_query(&example) != filled {
-            return Err("has in path or query what a URL cannot hold as it is (spaces, letters beyond ASCII, \
-                        `.` or `..` as a segment); percent-encode it"
+            return Err("has characters in path or query that a URL does not allow (spaces, \
+                        letters beyond ASCII, `.` or `..` as a segment); percent-encode them"
                 .to_owned());
         }
         Ok(Self { origin, parts, example })
@@ -140,8 +143,8 @@ fn parts(text: &str) -> Result<Vec<Part>, String> {
             "topic" => Part::Topic,
             other => {
                 return Err(format!(
-                    "has {{{other}}}, which is none of {{event_type}}, {{aggregate_type}}, {{aggregate_id}} and \
-                     {{topic}}"
+                    "has {{{other}}}, which is not one of {{event_type}}, {{aggregate_type}}, \
+                     {{aggregate_id}} and {{topic}}"
                 ));
             }
         });

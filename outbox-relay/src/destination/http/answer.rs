@@ -36,26 +36,27 @@ pub(super) fn judge(webhook: &str, answer: Answer, templated: bool) -> Outcome {
     let colon = if body.is_empty() { "" } else { ": " };
     let reason = status.canonical_reason().map(|reason| format!(" {reason}")).unwrap_or_default();
     let said = |hint: &str| {
-        format!("the webhook {webhook} answered {}{reason}{hint}{colon}{body}", status.as_u16())
+        format!("webhook {webhook} answered {}{reason}{hint}{colon}{body}", status.as_u16())
     };
     match status.as_u16() {
         200..=299 => Outcome::Delivered,
         300..=399 if location.is_empty() => Outcome::Refused {
             error: said(
-                " without a Location, which is no answer to a POST: no event was taken; see what is behind `url`, such as a \
-                 cache or a page for people, and let it name the receiver",
+                " without a Location, so the event was not accepted; check what `url` leads to, \
+                 such as a cache or a login page, and set it to the receiver",
             ),
         },
         300..=399 => Outcome::Refused {
             error: said(&format!(
-                " with the Location {location:?}, and redirects are not followed; let `url` name the place itself"
+                " with the Location {location:?}; redirects are not followed, so set `url` to the \
+                 final address"
             )),
         },
         // Of who calls, not of what: it befalls every event, and a person or a new file ends it.
-        401 => Outcome::Unavailable { error: said(" (it does not take the credentials)"), after },
-        407 => Outcome::Unavailable { error: said(" (a proxy is in the way)"), after },
+        401 => Outcome::Unavailable { error: said(" (credentials refused)"), after },
+        407 => Outcome::Unavailable { error: said(" (a proxy answered instead)"), after },
         410 if !templated => {
-            Outcome::Unavailable { error: said(" (it wants no events any more)"), after }
+            Outcome::Unavailable { error: said(" (the receiver wants no more events)"), after }
         }
         code @ 400..=499 if !TAKEN_LATER.contains(&code) => Outcome::Refused { error: said("") },
         // 5xx; and what no specification knows.
@@ -150,18 +151,18 @@ mod tests {
     #[test]
     fn the_sentence_has_what_the_receiver_said() {
         let Outcome::Refused { error } = judge("shop", answer(302), false) else { panic!() };
-        let wanted = "the webhook shop answered 302 Found with the Location \"https://other\", and redirects are not \
-                      followed; let `url` name the place itself: no";
+        let wanted = "webhook shop answered 302 Found with the Location \"https://other\"; redirects are not followed, \
+                      so set `url` to the final address: no";
         assert_eq!(error, wanted);
         let nowhere = Answer { location: String::new(), ..answer(304) };
         let Outcome::Refused { error } = judge("shop", nowhere, false) else { panic!() };
-        let wanted = "the webhook shop answered 304 Not Modified without a Location, which is no answer to a POST";
+        let wanted = "webhook shop answered 304 Not Modified without a Location, so the event was not accepted";
         assert!(error.starts_with(wanted) && !error.contains("redirects"), "{error}");
         let silent = Answer { body: String::new(), ..answer(599) };
         assert_eq!(
             judge("shop", silent, false),
             Outcome::Retry {
-                error: "the webhook shop answered 599".into(),
+                error: "webhook shop answered 599".into(),
                 after: Some(Duration::from_secs(7))
             }
         );

@@ -35,7 +35,7 @@ pub(super) fn build(
         .pool_idle_timeout(IDLE_MAX)
         .tcp_keepalive(KEEPALIVE)
         .build();
-    client.map_err(|error| format!("the HTTP client cannot be built: {error}"))
+    client.map_err(|error| format!("cannot build the HTTP client: {error}"))
 }
 
 fn tls(
@@ -47,15 +47,18 @@ fn tls(
         Some(certificates) => {
             for certificate in certificates {
                 roots.add(certificate.clone()).map_err(|error| {
-                    format!("the file of `webhooks.ca_file` of {:?} holds what is no certificate: {error}", settings.name)
+                    format!(
+                        "`webhooks.ca_file` of {:?} contains an invalid certificate: {error}",
+                        settings.name
+                    )
                 })?;
             }
         }
         None if settings.address.is_encrypted() => {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             if roots.is_empty() {
-                return Err("this system has no trusted certificates, so no receiver could be believed: install them \
-                            (ca-certificates), or set `webhooks.ca_file`"
+                return Err("this system has no trusted certificates, so no receiver can be \
+                            verified: install them (ca-certificates), or set `webhooks.ca_file`"
                     .to_owned());
             }
         }
@@ -63,6 +66,6 @@ fn tls(
     }
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| format!("TLS cannot be set up: {error}"))?;
+        .map_err(|error| format!("cannot set up TLS: {error}"))?;
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }

@@ -91,7 +91,7 @@ pub(super) fn document(
         data_base64: encoded,
     };
     serde_json::to_vec(&document)
-        .map_err(|error| format!("cannot make a CloudEvent of the event: {error}"))
+        .map_err(|error| format!("cannot encode the event as a CloudEvent: {error}"))
 }
 
 /// When an event happened, by RFC 3339; `None` where no year of four digits has it.

@@ -63,7 +63,7 @@ pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, String> {
         }
         Ok(_) => Ok(bytes),
         Err(error) => {
-            Err(format!("cannot read {file}: {error}; check the name and who may read it"))
+            Err(format!("cannot read {file}: {error}; check the name and its permissions"))
         }
     }
 }
@@ -80,16 +80,16 @@ impl Content {
             let certificates = read.ok().filter(|all| !all.is_empty());
             let held = Held::Authority(certificates.ok_or_else(|| {
                 format!(
-                    "{file} holds no certificates: write them as PEM, -----BEGIN CERTIFICATE-----"
+                    "{file} contains no certificates: write them as PEM, -----BEGIN \
+                     CERTIFICATE-----"
                 )
             })?);
             return Ok(Self { bytes, held, secrets: Vec::new() });
         }
-        let text =
-            std::str::from_utf8(&bytes).map_err(|_| format!("{file} holds what is not text"))?;
+        let text = std::str::from_utf8(&bytes).map_err(|_| format!("{file} is not UTF-8 text"))?;
         if text.starts_with('\u{feff}') {
             return Err(format!(
-                "{file} begins with a byte order mark, which an editor has put there: save it as UTF-8 without one"
+                "{file} begins with a byte order mark: save it as UTF-8 without one"
             ));
         }
         let text = text.trim_end_matches(['\n', '\r']);
@@ -98,7 +98,7 @@ impl Content {
             Role::Bearer => header(AUTHORIZATION, format!("Bearer {text}"), text, path)?,
             Role::Basic => {
                 if !text.contains(':') {
-                    return Err(format!("{file} does not hold user:password"));
+                    return Err(format!("{file} does not contain user:password"));
                 }
                 header(AUTHORIZATION, format!("Basic {}", STANDARD.encode(text)), text, path)?
             }
@@ -137,7 +137,10 @@ fn header(
         return Err(format!("{file} is empty; write the value into it"));
     }
     let mut sent = HeaderValue::from_str(&value).map_err(|_| {
-        format!("{file} holds what no header can hold; leave one line of visible ASCII in it")
+        format!(
+            "{file} contains characters that a header does not allow; leave one line of \
+                 visible ASCII in it"
+        )
     })?;
     sent.set_sensitive(true);
     // In any form that a receiver could send back: whole, the password alone, encoded.

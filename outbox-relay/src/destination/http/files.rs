@@ -196,7 +196,8 @@ fn count_secrets(contents: &[Arc<Content>]) -> Result<(), String> {
     let count: usize = count.sum();
     if count > SECRETS_MAX {
         return Err(format!(
-            "the files of `webhooks.secret_files` hold {count} secrets; {SECRETS_MAX} are allowed: remove old ones"
+            "the files of `webhooks.secret_files` contain {count} secrets; at most {SECRETS_MAX} \
+             are allowed: remove old ones"
         ));
     }
     Ok(())
@@ -296,7 +297,7 @@ mod tests {
         let lines = held.refresh();
         assert_eq!(lines.len(), 1, "{lines:?}");
         assert!(
-            lines[0].contains("of the webhook shop") && lines[0].contains("is not base64"),
+            lines[0].contains("webhook shop keeps") && lines[0].contains("is not base64"),
             "{lines:?}"
         );
         assert!(!lines[0].contains("c4n4ry"), "{lines:?}");

@@ -63,7 +63,7 @@ impl JsonBody {
             let known = CONTENTS.iter().find(|(named, _)| *named == content);
             let (_, known) = known.ok_or_else(|| {
                 let names: Vec<&str> = CONTENTS.iter().map(|(name, _)| *name).collect();
-                format!("has {content:?}, which is none of {}", names.join(", "))
+                format!("has {content:?}, which is not one of {}", names.join(", "))
             })?;
             if name.is_empty() || fields.iter().any(|(other, _)| other == name) {
                 return Err(format!("has the field {name:?} twice, or without a name"));
@@ -89,7 +89,7 @@ impl JsonBody {
         let fields: Result<Vec<_>, serde_json::Error> = self.0.iter().map(field).collect();
         let mut bytes = Vec::new();
         let written = fields.and_then(|fields| Serializer::new(&mut bytes).collect_map(fields));
-        written.map_err(|error| format!("cannot make a JSON object of the event: {error}"))?;
+        written.map_err(|error| format!("cannot encode the event as a JSON object: {error}"))?;
         Ok(bytes)
     }
 }

@@ -134,14 +134,14 @@ fn read(webhook: &Webhook, complaints: &mut Complaints<'_>) -> Option<Settings> 
     if !webhook.name.is_empty() && !is_name(&webhook.name, NAME_MAX) {
         complaints.fatal(
             "webhooks.name",
-            format!("may hold letters, digits, `.`, `_` and `-`, at most {NAME_MAX}"),
+            format!("may contain letters, digits, `.`, `_` and `-`, at most {NAME_MAX}"),
         );
     }
     let printable = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
     if !printable(&webhook.source) {
         complaints.fatal(
             "webhooks.source",
-            "is no URI reference: percent-encode what is not visible ASCII",
+            "is not a URI reference: percent-encode what is not visible ASCII",
         );
     }
     let content_header = complaints.take("webhooks.content_type", content_header(webhook));
@@ -182,7 +182,7 @@ fn bounds(webhook: &Webhook, complaints: &mut Complaints<'_>) {
     for key in Webhook::KEYS {
         let Some(value) = values.get(key.name()) else { continue };
         if let Err(complaint) = key.kind.read(value, false) {
-            complaints.fatal(key.path, format!("is wrong: {complaint}"));
+            complaints.fatal(key.path, format!("is invalid: {complaint}"));
         }
     }
 }
@@ -196,21 +196,23 @@ fn address(webhook: &Webhook, complaints: &mut Complaints<'_>) -> Option<Address
         if webhook.insecure_http {
             complaints.doubt(
                 "webhooks.insecure_http",
-                "is true: events go unencrypted to another machine, so whoever is on the way reads and changes them, \
-                 reads the credentials beside them, and can be the receiver; use https://",
+                "is true: events go unencrypted to another machine, so anybody on the network can \
+                 read and change them, read the credentials, and impersonate the receiver; use \
+                 https://",
             );
         } else {
             complaints.fatal(
                 "webhooks.url",
-                "is http:// and names another machine: events and credentials would go unencrypted, to whoever \
-                 answers; use https://, or, where the network itself is trusted, set `insecure_http` to true",
+                "is http:// and names another machine: events and credentials would go \
+                 unencrypted to an unverified receiver; use https://, or set `insecure_http` to \
+                 true if you trust the network",
             );
         }
     }
     if webhook.ca_file.is_some() && !address.is_encrypted() {
         complaints.fatal(
             "webhooks.ca_file",
-            "is used by nothing, since `url` is http://; remove it, or use https://",
+            "is not used, since `url` is http://; remove it, or use https://",
         );
     }
     Some(address)
@@ -223,7 +225,7 @@ fn content_header(webhook: &Webhook) -> Result<HeaderValue, String> {
     let value = HeaderValue::from_str(&webhook.content_type)
         .ok()
         .filter(|_| is_type(&webhook.content_type));
-    let value = value.ok_or("is no media type, such as application/json")?;
+    let value = value.ok_or("is not a media type, such as application/json")?;
     Ok(match webhook.body {
         WebhookBody::Payload => value,
         WebhookBody::CloudEvents => HeaderValue::from_static(cloud_event::CONTENT_TYPE),
@@ -236,9 +238,9 @@ fn header(line: &str) -> Result<(HeaderName, &str), String> {
     let (name, value) =
         line.split_once(':').ok_or("has an entry without a colon; write \"Name: value\"")?;
     let known = HeaderName::from_bytes(name.as_bytes());
-    let name = known.map_err(|_| format!("has {name:?}, which is no name of a header"))?;
+    let name = known.map_err(|_| format!("has {name:?}, which is not a header name"))?;
     if OWN_HEADERS.contains(&name.as_str()) {
-        return Err(format!("has `{name}`, which each call has of its own; remove it"));
+        return Err(format!("has `{name}`, which each call sets itself; remove it"));
     }
     Ok((name, value.trim()))
 }
@@ -251,12 +253,15 @@ fn fixed_headers(
         let (name, value) = header(line)?;
         if ["authorization", "cookie"].contains(&name.as_str()) {
             return Err(format!(
-                "has `{name}`, and values here are shown; put it into a file: `bearer_file`, `basic_file` or \
-                 `header_files`"
+                "has `{name}`, and values here are shown in logs; put it into a file: \
+                 `bearer_file`, `basic_file` or `header_files`"
             ));
         }
         let value = HeaderValue::from_str(value).map_err(|_| {
-            format!("has for `{name}` what no header can hold; leave visible ASCII in it")
+            format!(
+                "has characters for `{name}` that a header does not allow; leave visible \
+                     ASCII in it"
+            )
         })?;
         Ok((name, value))
     };
@@ -301,7 +306,7 @@ fn renamed(line: &str) -> Result<(&'static str, Option<HeaderName>), String> {
         .ok_or("has an entry without a colon; write \"Event-Type: X-Event-Type\"")?;
     let known = RENAMED_HEADERS.iter().find(|name| name.eq_ignore_ascii_case(own.trim()));
     let own = known.ok_or_else(|| {
-        format!("has {:?}, which is none of {}", own.trim(), RENAMED_HEADERS.join(", "))
+        format!("has {:?}, which is not one of {}", own.trim(), RENAMED_HEADERS.join(", "))
     })?;
     if other.trim().is_empty() {
         return Ok((own, None));
@@ -352,8 +357,8 @@ fn authentication(webhook: &Webhook, address: &Address, complaints: &mut Complai
     if authorizations > 1 {
         complaints.fatal(
             "webhooks.bearer_file",
-            "is not the only one that sets `Authorization`: leave one of `bearer_file`, `basic_file` and the entry \
-             of `header_files`",
+            "is not the only setting for `Authorization`: keep one of `bearer_file`, `basic_file` \
+             and the entry of `header_files`",
         );
     }
     if authorizations == 0
@@ -363,8 +368,8 @@ fn authentication(webhook: &Webhook, address: &Address, complaints: &mut Complai
     {
         complaints.doubt(
             "webhooks.secret_files",
-            "is not set, nor is `bearer_file`, `basic_file` or `header_files`: a receiver cannot know who calls; \
-             give both sides a secret",
+            "is not set, nor is `bearer_file`, `basic_file` or `header_files`: a receiver cannot \
+             authenticate the caller; share a secret",
         );
     }
 }

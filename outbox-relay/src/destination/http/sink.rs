@@ -62,7 +62,7 @@ impl WebhookSink {
             problems.iter().filter(|problem| problem.fatal).map(|problem| problem.text.as_str());
         let settings = settings.ok_or_else(|| fatal.collect::<Vec<_>>().join("\n"))?;
         let files = Files::open(&settings)
-            .map_err(|error| format!("the webhook {}: {error}", settings.name))?;
+            .map_err(|error| format!("webhook {}: {error}", settings.name))?;
         Ok(Self { settings, files: Arc::new(files) })
     }
 
@@ -91,7 +91,7 @@ impl WebhookSink {
             Ok(Err(error)) => self.unanswered(&progress, &causes(&error)),
             Err(_) => self.unanswered(
                 &progress,
-                &format!("nothing within {}", duration::text(self.settings.timeout)),
+                &format!("no answer within {}", duration::text(self.settings.timeout)),
             ),
         }
     }
@@ -118,11 +118,11 @@ impl WebhookSink {
         if progress.is_whole() {
             return Outcome::unknown(of(
                 name,
-                &format!("has the event and gave no answer: {error}"),
+                &format!("received the event but did not answer: {error}"),
             ));
         }
         if progress.is_begun() {
-            return Outcome::retry(of(name, &format!("did not take all of the event: {error}")));
+            return Outcome::retry(of(name, &format!("did not receive the whole event: {error}")));
         }
         Outcome::unavailable(of(name, &format!("cannot be reached: {error}")))
     }
@@ -178,7 +178,7 @@ async fn read_into(response: &mut Response, bytes_max: usize, kept: &mut Vec<u8>
 }
 
 fn of(name: &str, error: &str) -> String {
-    format!("the webhook {name} {error}")
+    format!("webhook {name} {error}")
 }
 
 /// The reasons behind an error of the client, without its address.
@@ -228,6 +228,6 @@ impl Sink for WebhookSink {
         checked
             .map_err(|error| error.to_string())
             .flatten()
-            .map_err(|error| format!("the webhook {name}: {error}"))
+            .map_err(|error| format!("webhook {name}: {error}"))
     }
 }

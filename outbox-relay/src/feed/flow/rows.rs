@@ -71,7 +71,7 @@ impl Stored {
         let unread = texts.iter().any(|text| text.is_err())
             || self.topic.is_err()
             || self.schema_version.is_err();
-        if unread { Err(sqlx::Error::Protocol("a column cannot be read".into())) } else { Ok(()) }
+        if unread { Err(sqlx::Error::Protocol("cannot read a column".into())) } else { Ok(()) }
     }
 
     fn aggregate(&self) -> String {
@@ -84,7 +84,7 @@ impl Stored {
 
     /// A row that was written by other means than `append` may be no event.
     fn event(self) -> Result<OutboxEvent, String> {
-        let not = |error: &dyn std::fmt::Display| format!("the row is no event: {error}");
+        let not = |error: &dyn std::fmt::Display| format!("the row is not an event: {error}");
         let kind = self.aggregate_type.map_err(unread("aggregate_type"))?;
         let aggregate = Aggregate::new(kind, self.aggregate_id.map_err(unread("aggregate_id"))?);
         let headers = headers_from_json(&self.headers.map_err(unread("headers"))?);
@@ -113,8 +113,8 @@ fn unread(column: &str) -> impl Fn(sqlx::Error) -> String {
         let what =
             if null { "is NULL" } else { "has a value or a type that the tables do not allow" };
         format!(
-            "the row is no event: the column {column} {what}; compare the table with `migrate --print`, \
-             correct the row by UPDATE outbox_events, then retry it"
+            "the row is not an event: the column {column} {what}; compare the table with `migrate \
+             --print`, correct the row by UPDATE outbox_events, then retry it"
         )
     }
 }

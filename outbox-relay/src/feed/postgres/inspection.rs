@@ -57,18 +57,17 @@ CROSS JOIN (SELECT sum(pg_table_size(oid))::bigint AS table_bytes, sum(pg_indexe
         if fsync == "off" {
             found.push(Finding {
                 fatal: false,
-                text:
-                    "the database runs with fsync = off: after a crash of its machine events and \
-                       effects may be gone; set it to on"
-                        .into(),
+                text: "the database runs with fsync = off: a crash of its machine may lose events \
+                     and effects; set it to on"
+                    .into(),
             });
         }
         if commit == "off" {
             found.push(Finding {
                 fatal: false,
                 text:
-                    "synchronous_commit is off for the relay's user: after a crash of the database \
-                       events may be sent a second time; set it to on"
+                    "synchronous_commit is off for the relay's user: a crash of the database may \
+                     cause events to be sent a second time; set it to on"
                         .into(),
             });
         }
@@ -89,14 +88,15 @@ async fn adopted(session: &mut PgConnection, keeps: bool) -> Result<Vec<Finding>
     let found = rows.into_iter().map(|(table, works)| {
         let text = if works {
             format!(
-                "a subscription brings rows into {table}, and its trigger outbox_adopt is silent for these, as for all that \
-                 is written with session_replication_role = replica: they are not sent. If no other outbox sends them, \
-                 run, as the table's owner: ALTER TABLE {table} ENABLE ALWAYS TRIGGER outbox_adopt"
+                "a subscription inserts rows into {table}, for which its trigger outbox_adopt \
+                 does not fire, as for all writes with session_replication_role = replica: they \
+                 are not sent. If no other outbox sends them, run, as the table's owner: ALTER \
+                 TABLE {table} ENABLE ALWAYS TRIGGER outbox_adopt"
             )
         } else {
             format!(
-                "the trigger outbox_adopt of {table} is disabled: rows that are inserted there are not sent; run, as the \
-                 table's owner: ALTER TABLE {table} ENABLE TRIGGER outbox_adopt"
+                "the trigger outbox_adopt of {table} is disabled: rows inserted there are not \
+                 sent; run, as the table's owner: ALTER TABLE {table} ENABLE TRIGGER outbox_adopt"
             )
         };
         Finding { fatal: false, text }
@@ -114,7 +114,7 @@ impl Rights for Postgres {
             rights::missing(&mut *session, keeps, &[rights::RELAY, rights::ACTS, rights::NUMBERS])
                 .await?;
         let text = format!(
-            "the relay's role lacks rights; run as the owner of the tables: {};",
+            "the relay's role lacks privileges; run, as the owner of the tables: {};",
             all.unwrap_or_default()
         );
         Ok(Some(Finding { fatal: true, text }))

@@ -53,9 +53,10 @@ impl Numbers for Postgres {
 fn without() -> Finding {
     Finding {
         fatal: false,
-        text: "outbox_events.seq has no sequence of its own, as after the table was partitioned or copied by hand: rows are \
-               sent in the order of these numbers, and nobody can say whether new ones are above all others; run, as the \
-               table's owner, ALTER SEQUENCE … OWNED BY outbox_events.seq for the one that numbers them"
+        text: "outbox_events.seq owns no sequence, as after the table was partitioned or copied \
+               by hand: rows are sent in the order of these numbers, and new numbers may not be \
+               above all others; run, as the table's owner, ALTER SEQUENCE … OWNED BY \
+               outbox_events.seq for the sequence that numbers them"
             .into(),
     }
 }
@@ -67,10 +68,11 @@ fn out_of_order(name: &str, increment: i64, cache: i64, cycle: bool) -> Finding 
     Finding {
         fatal: true,
         text: format!(
-            "sequence_behind: the sequence {name} of outbox_events.seq has INCREMENT {increment} and CACHE {cache}{cycles}: \
-             rows that are appended later can have lower numbers, and would be sent first. Nothing is sent until it is \
-             mended; run, as the table's owner: ALTER SEQUENCE {name} INCREMENT 1 CACHE 1 NO CYCLE. Sessions that have \
-             numbers in stock keep them: close the connections of those who append"
+            "sequence_behind: the sequence {name} of outbox_events.seq has INCREMENT {increment} \
+             and CACHE {cache}{cycles}: rows appended later can have lower numbers, and would be \
+             sent first. Nothing is sent until it is fixed; run, as the table's owner: ALTER \
+             SEQUENCE {name} INCREMENT 1 CACHE 1 NO CYCLE. Sessions keep the numbers that they \
+             have cached: close the connections of the writers"
         ),
     }
 }
@@ -79,13 +81,13 @@ fn behind(next: i64, most: i64) -> Finding {
     Finding {
         fatal: true,
         text: format!(
-            "sequence_behind: {next} is the number that the next row of outbox_events gets, and {most} is \
-             the largest that a row has, as after a logical copy of the database, which carries no \
-             sequences: new rows would be sent before older ones, or could not be appended. Nothing is \
-             sent until it is mended. If no row was appended since, run, as the table's owner: SELECT \
-             setval(pg_get_serial_sequence('outbox_events', 'seq'), (SELECT max(seq) FROM \
-             outbox_events)); if rows were, run the block of {} \
-             instead, which gives these rows new numbers, too",
+            "sequence_behind: {next} is the number that the next row of outbox_events gets, but \
+             {most} is already the largest, as after a logical copy of the database, which does \
+             not include sequences: new rows would be sent before older ones, or could not be \
+             appended. Nothing is sent until it is fixed. If no row was appended since, run, as \
+             the table's owner: SELECT setval(pg_get_serial_sequence('outbox_events', 'seq'), \
+             (SELECT max(seq) FROM outbox_events)); otherwise run the block of {} instead, which \
+             also gives these rows new numbers",
             docs_url("operations#sequence_behind")
         ),
     }
@@ -95,9 +97,9 @@ fn unseen(name: &str, role: &str) -> Finding {
     Finding {
         fatal: false,
         text: format!(
-            "the database's user may not read the sequence {name}: after a logical copy of the database \
-             nobody would notice that new rows have numbers below older ones; run, as its owner: GRANT \
-             SELECT ON SEQUENCE {name} TO {role}"
+            "the database user may not read the sequence {name}, so the relay cannot detect new \
+             rows with numbers below older ones, as after a logical copy of the database; run, as \
+             its owner: GRANT SELECT ON SEQUENCE {name} TO {role}"
         ),
     }
 }

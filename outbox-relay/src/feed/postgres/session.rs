@@ -142,7 +142,7 @@ impl Sessions for Postgres {
         match tokio::time::timeout(OPEN_MAX, open(settings)).await {
             Ok(opened) => opened,
             Err(_) => Err(OpenError::Outage(format!(
-                "the database {} did not answer within {OPEN_MAX:?}",
+                "database {} did not answer within {OPEN_MAX:?}",
                 settings.address()
             ))),
         }
@@ -158,8 +158,9 @@ impl Sessions for Postgres {
             return Ok(());
         }
         Err(OpenError::Refused(format!(
-            "`database.schema` is {meant}, and there is no such schema that the role {role} may use; correct \
-             the name, or run: CREATE SCHEMA {meant}; GRANT USAGE ON SCHEMA {meant} TO {role};",
+            "`database.schema` is {meant}, but no such schema exists that the role {role} may \
+             use; correct the name, or run: CREATE SCHEMA {meant}; GRANT USAGE ON SCHEMA {meant} \
+             TO {role};",
             role = settings.options.get_username()
         )))
     }
@@ -197,7 +198,7 @@ async fn open(settings: &PgSettings) -> Result<PgConnection, OpenError> {
     let replica = in_recovery(&mut session, settings).await.map_err(explain)?;
     if replica {
         return Err(OpenError::Refused(format!(
-            "{} is a replica (it is in recovery); let the URL name the primary",
+            "{} is a replica (it is in recovery); set the URL to the primary",
             settings.address()
         )));
     }
@@ -241,28 +242,32 @@ async fn in_recovery(
 pub(super) fn explain(settings: &PgSettings, error: &sqlx::Error) -> OpenError {
     let (address, user) = (settings.address(), settings.options.get_username());
     if let Some(trouble) = tls_trouble(error) {
-        return OpenError::Refused(format!("the database {address} is not trusted: {trouble}"));
+        return OpenError::Refused(format!(
+            "the TLS connection to database {address} failed: \
+                                           {trouble}"
+        ));
     }
     let sqlx::Error::Database(said) = error else {
         return OpenError::Outage(format!(
-            "the database {address} cannot be reached: {error}; check its URL, and that the server runs"
+            "database {address} is unreachable: {error}; check its URL, and that the server is \
+             running"
         ));
     };
     let said_text = said.message();
     match said.code().as_deref().unwrap_or_default() {
         "28P01" | "28000" => OpenError::Refused(format!(
-            "the database {address} does not let the user {user} in; {} ({said_text})",
+            "database {address} refused the login of user {user}; {} ({said_text})",
             login_advice(said_text)
         )),
         "3D000" => OpenError::Refused(format!(
-            "the database {address} does not exist; correct the URL or create it ({said_text})"
+            "database {address} does not exist; correct the URL or create it ({said_text})"
         )),
         // Starting up, shutting down, out of connections, in trouble.
         code if ["53", "57", "58", "08", "XX"].iter().any(|class| code.starts_with(class)) => {
-            OpenError::Outage(format!("the database {address} takes no session now: {said_text}"))
+            OpenError::Outage(format!("database {address} refused the connection: {said_text}"))
         }
         _ => OpenError::Refused(format!(
-            "the database {address} refuses the session of {user}: {said_text}; correct the URL, the \
+            "database {address} refused the session of {user}: {said_text}; correct the URL, the \
              role or, behind a pooler, set `database.statement_cache` to 0"
         )),
     }

@@ -31,8 +31,8 @@ impl Wakes for Postgres {
         loop {
             if let Err(error) = listen(&settings, &signals, &told).await {
                 told(Err(format!(
-                    "the connection that listens for new rows is broken ({error}); it is opened anew, \
-                     and until then the poll finds them"
+                    "the connection that listens for new rows is broken ({error}); reconnecting, \
+                     until then the poll finds them"
                 )));
             }
             tokio::time::sleep(AGAIN_AFTER).await;

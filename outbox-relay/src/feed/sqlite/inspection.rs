@@ -156,7 +156,7 @@ mod tests {
         let found = Sqlite::findings(&mut session).await.unwrap();
         let told =
             |fatal, text| found.iter().any(|one| one.fatal == fatal && one.text.starts_with(text));
-        assert!(told(true, "sequence_behind: outbox_events.seq is no AUTOINCREMENT"), "{found:?}");
+        assert!(told(true, "sequence_behind: outbox_events.seq is not AUTOINCREMENT"), "{found:?}");
         assert!(told(false, "no unique index of outbox_events has exactly"), "{found:?}");
     }
 }

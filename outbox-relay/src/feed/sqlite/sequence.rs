@@ -15,9 +15,10 @@ impl Numbers for Sqlite {
     /// number of a deleted row once more.
     async fn numbering(session: &mut SqliteConnection) -> Result<Option<Finding>, FeedError> {
         let sound: Option<bool> = sqlx::query_scalar(AUTOINCREMENT).fetch_optional(session).await?;
-        let text = "sequence_behind: outbox_events.seq is no AUTOINCREMENT, as after the table was rebuilt by hand: a new \
-                    row can have the number of one that was deleted. Nothing is sent until it is: \
-                    make the table as `outbox-relay migrate --print` has it, and copy the rows over with their numbers";
+        let text = "sequence_behind: outbox_events.seq is not AUTOINCREMENT, as after the table \
+                    was rebuilt by hand: a new row can get the number of a deleted one. Nothing \
+                    is sent until it is fixed: create the table as `outbox-relay migrate --print` \
+                    prints it, and copy the rows with their numbers";
         let is_refused = sound == Some(false) && Rule::SequenceInOrder.on();
         Ok(is_refused.then(|| Finding { fatal: true, text: text.into() }))
     }

@@ -36,12 +36,12 @@ impl Sessions for Sqlite {
         let refused = |text: &str| Err(OpenError::Refused(text.into()));
         if url.contains(":memory:") || url.contains("mode=memory") {
             return refused(
-                "an SQLite database in memory is nobody else's, so that nothing could be appended to \
-                 its outbox; name a file",
+                "an in-memory SQLite database is private to its session, so nothing could be \
+                 appended to its outbox; name a file",
             );
         }
         SqliteConnectOptions::from_str(url).or_else(|_| {
-            refused("the database URL cannot be read: it has to look like sqlite://path/to/file.db")
+            refused("cannot parse `database.url`: write it as sqlite://path/to/file.db")
         })
     }
 
@@ -72,8 +72,8 @@ impl Sessions for Sqlite {
         settings.options.connect().await.map_err(|error| {
             let file = file.display();
             OpenError::Refused(format!(
-                "the SQLite file {file} cannot be opened ({error}); correct the path, its permissions \
-                 or the file"
+                "cannot open the SQLite file {file} ({error}); check the path, its permissions \
+                 and the file"
             ))
         })
     }

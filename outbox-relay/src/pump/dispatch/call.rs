@@ -138,7 +138,7 @@ fn one_each(outcomes: Vec<Outcome>, count: usize) -> Vec<Outcome> {
         return outcomes;
     }
     let error = format!(
-        "the destination answered {} outcomes for {count} events; it has to answer one for each",
+        "the destination returned {} outcomes for {count} events; it must return one for each",
         outcomes.len()
     );
     vec![Outcome::unknown(error); count]

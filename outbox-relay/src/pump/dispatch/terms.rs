@@ -70,7 +70,7 @@ pub(crate) fn kafka() -> String {
 
 /// Written on a row that waits though its destination works.
 pub(crate) fn no_room(name: &str) -> String {
-    format!("{name} has more to do than fits; it goes by itself")
+    format!("{name} has more events in flight than allowed; retried automatically")
 }
 
 impl Concluded {

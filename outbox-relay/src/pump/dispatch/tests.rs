@@ -497,7 +497,7 @@ async fn what_a_destination_does_not_say_is_unknown() {
         ),
         (
             Arc::new(Talkative),
-            "the destination answered 2 outcomes for 1 events; it has to answer one for each",
+            "the destination returned 2 outcomes for 1 events; it must return one for each",
         ),
     ] {
         let (mut dispatch, now) = (dispatch(8, 1), Instant::now());

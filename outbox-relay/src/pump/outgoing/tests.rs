@@ -62,7 +62,7 @@ fn what_follows_a_failed_row_of_its_aggregate_waits() {
         row(1, "Order", "a"),
         row(2, "Purchase Order", "b"),
         row(3, "Purchase Order", "b"),
-        Row { event: Err("the row is no event".into()), ..row(4, "Order", "c") },
+        Row { event: Err("the row is not an event".into()), ..row(4, "Order", "c") },
         row(5, "Order", "a"),
         row(6, "Order", "c"),
     ];

@@ -46,7 +46,7 @@ impl Adoptions for Postgres {
             .await?;
         let Some(found) = found else {
             return Ok(Err(vec![format!(
-                "there is no table {}; name it with its schema, such as public.outbox",
+                "table {} does not exist; name it with its schema, such as public.outbox",
                 mapping.table
             )]));
         };
@@ -73,8 +73,7 @@ impl Adoptions for Postgres {
         };
         let (plain, own): (bool, bool) = (found.try_get("plain")?, found.try_get("own")?);
         if own || !plain {
-            let what =
-                if own { "is the relay's own" } else { "is no table that rows are inserted into" };
+            let what = if own { "is the relay's own" } else { "is not a table to insert into" };
             return Ok(Err(vec![format!("{} {what}; name another one", mapping.table)]));
         }
         Ok(table.adoption(mapping))
@@ -113,7 +112,7 @@ impl Table {
         let function = format!("outbox_adopt_{}", self.name);
         if function.len() > NAME_MAX {
             wrong.push(format!(
-                "the name of the table {} is too long for that of a function beside it",
+                "the name of the table {} is too long to derive the name of a function from it",
                 self.name
             ));
         }
@@ -139,7 +138,7 @@ END",
         let sees = if passes { trigger((MOVED, "DELETE")) } else { String::new() };
         if body.contains(QUOTE) || qualified.contains(QUOTE) {
             wrong.push(format!(
-                "a name of the table contains {QUOTE}, which no statement of ours can hold"
+                "a name of the table contains {QUOTE}, which the generated statements do not allow"
             ));
         }
         if !wrong.is_empty() {
@@ -264,8 +263,8 @@ GRANT EXECUTE ON FUNCTION {called}() TO {owner};
         nullable
             .map(|column| {
                 format!(
-                    "the column {0} may be NULL, and an INSERT with NULL there will fail from now on; ALTER TABLE {1}.{2} ALTER \
-                     COLUMN {0} SET NOT NULL says so to everybody",
+                    "the column {0} may be NULL, but from now on an INSERT with NULL fails; run ALTER TABLE {1}.{2} \
+                     ALTER COLUMN {0} SET NOT NULL",
                     name(&column.name), name(&self.schema), name(&self.name)
                 )
             })
@@ -378,13 +377,13 @@ fn own_headers(
                 match column.whole_number(kind) {
                     Some(value) => inserted.push((own, value)),
                     None => wrong.push(format!(
-                        "the column {} is {}, and {own} takes {kind} at most",
+                        "the column {} is {}, and {own} accepts at most {kind}",
                         one.name, column.type_name
                     )),
                 }
             }
             "event_id" | "event_type" | "aggregate_type" | "aggregate_id" | "occurred_at" => wrong.push(format!(
-                "the header {} of the relay's own records is made of the event's own columns; leave {} out of \
+                "the header {} of the relay's own records is derived from the event's own columns; remove {} from \
                  `debezium.table_fields_additional_placement`",
                 one.alias, one.name
             )),

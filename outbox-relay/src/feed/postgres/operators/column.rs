@@ -54,8 +54,10 @@ impl Column {
                 Ok(format!("CASE WHEN {value} ~ {UUID} THEN {value}::uuid ELSE {made} END"))
             }
             "int2" | "int4" | "int8" => Ok(made),
-            _ => Err(self
-                .unfit("debezium.table_field_event_id", "it takes uuid, text or a whole number")),
+            _ => {
+                Err(self
+                    .unfit("debezium.table_field_event_id", "it must be uuid, text or an integer"))
+            }
         }
     }
 
@@ -79,7 +81,7 @@ impl Column {
         if self.is_text() || matches!(&*self.type_name, "uuid" | "int2" | "int4" | "int8") {
             return Ok(self.as_text());
         }
-        Err(self.unfit(key, "it takes text, uuid or a whole number"))
+        Err(self.unfit(key, "it must be text, uuid or an integer"))
     }
 
     /// A text.
@@ -87,7 +89,7 @@ impl Column {
         if self.is_text() {
             return Ok(self.as_text());
         }
-        Err(self.unfit(key, "it takes text"))
+        Err(self.unfit(key, "it must be text"))
     }
 
     /// The payload's bytes.
@@ -101,17 +103,25 @@ impl Column {
             _ => {
                 return Err(self.unfit(
                     "debezium.table_field_event_payload",
-                    "it takes json, jsonb, text or bytea",
+                    "it must be json, jsonb, text or bytea",
                 ));
             }
         };
         match debezium {
-            Some(needs) if needs.bytes && !bytes => {
-                Err(self.unfit("debezium.table_field_event_payload", "`debezium.value_converter` is bytes, which takes bytea alone: set it to string or json"))
-            }
-            Some(needs) if bytes && !needs.any_payload => {
-                Err(self.unfit("debezium.table_field_event_payload", "`debezium.value_converter` is string, which takes no bytea: set it to bytes"))
-            }
+            Some(needs) if needs.bytes && !bytes => Err(self.unfit(
+                "debezium.table_field_event_payload",
+                "`debezium.value_converter` \
+                                                                      is bytes, which requires \
+                                                                      bytea: set it to string or \
+                                                                      json",
+            )),
+            Some(needs) if bytes && !needs.any_payload => Err(self.unfit(
+                "debezium.table_field_event_payload",
+                "`debezium.value_converter` \
+                                                                      is string, which does not \
+                                                                      support bytea: set it to \
+                                                                      bytes",
+            )),
             _ => Ok(made),
         }
     }
@@ -121,9 +131,9 @@ impl Column {
         let key = "debezium.table_field_event_timestamp";
         if self.type_name != "timestamp" && (debezium || self.type_name != "timestamptz") {
             let takes = if debezium {
-                "Debezium takes timestamp alone"
+                "Debezium supports timestamp only"
             } else {
-                "it takes timestamp or timestamptz"
+                "it must be timestamp or timestamptz"
             };
             return Err(self.unfit(key, takes));
         }
@@ -147,8 +157,8 @@ impl Column {
             _ if self.is_enum && !schema_sent => "text",
             (other, _) => {
                 return Err(format!(
-                    "the column {} is {other}, of which the relay does not know what Debezium makes{}; leave it out, or give the \
-                     table a column of another type",
+                    "the column {} is {other}, a type that the relay does not encode as Debezium \
+                     does{}; remove it, or change the column's type",
                     self.name,
                     if self.is_enum { " as a schema" } else { "" },
                 ));
@@ -164,7 +174,8 @@ impl Column {
                 if schema_sent { "sends it in the schema" } else { "sends it in place of NULL" };
             let what = if schema_sent { "send no schema" } else { "make the column NOT NULL" };
             return Err(format!(
-                "the column {} has a default, and Debezium {why}, which the relay does not; drop the default, or {what}",
+                "the column {} has a default, and Debezium {why}, which the relay does not; drop \
+                 the default, or {what}",
                 self.name
             ));
         }
@@ -175,7 +186,7 @@ impl Column {
     pub(super) fn told(&self, schema_sent: bool, partition: bool) -> Result<String, String> {
         if partition && self.type_name != "int4" {
             return Err(format!(
-                "the column {} names the partition and is {}; Debezium takes integer alone",
+                "the column {} names the partition and is {}; Debezium supports integer only",
                 self.name, self.type_name
             ));
         }

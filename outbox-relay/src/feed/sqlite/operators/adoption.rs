@@ -11,8 +11,8 @@ impl Adoptions for Sqlite {
         _: &TableMapping,
     ) -> Result<Result<Adoption, Vec<String>>, FeedError> {
         Ok(Err(vec![format!(
-            "tables of other outboxes can be adopted on PostgreSQL only; on SQLite write a trigger that inserts into \
-             outbox_events: {}",
+            "adopting tables of other outboxes is supported on PostgreSQL only; on SQLite write a \
+             trigger that inserts into outbox_events: {}",
             docs_url("outbox-table")
         )]))
     }
