@@ -250,19 +250,22 @@ fn two_sessions_with_one_process_mean_a_pooler() {
 fn the_report_of_check_is_its_snapshot() {
     let mut report = CheckReport::default();
     let mut text = format!("{}\n\n", report.rendered());
+    let found = |findings: Vec<Finding>| {
+        findings.into_iter().map(|finding| (finding.fatal, finding.text)).collect::<Vec<_>>()
+    };
     let topic = |change: fn(&mut TopicFacts)| {
         let mut topic = topic();
         change(&mut topic);
         topics::kept(&topic, &config())
     };
-    report.add("kafka", topic(|topic| topic.replicas_min = 1));
-    report.add("kafka", topic(|topic| topic.policy.as_mut().unwrap().compacted = true));
-    report.add("kafka", topic(|topic| topic.policy.as_mut().unwrap().time = None));
-    report.add("kafka", topics::behind(&self::topic(), &[log(None)], &[row(0, 49)]));
+    report.add("kafka", found(topic(|topic| topic.replicas_min = 1)));
+    report.add("kafka", found(topic(|topic| topic.policy.as_mut().unwrap().compacted = true)));
+    report.add("kafka", found(topic(|topic| topic.policy.as_mut().unwrap().time = None)));
+    report.add("kafka", found(topics::behind(&self::topic(), &[log(None)], &[row(0, 49)])));
     let stalled = PartitionRow { standstill: Some("reused: offset 7".into()), ..row(1, 10) };
-    report.add("kafka", topics::standing(&[stalled]));
+    report.add("kafka", found(topics::standing(&[stalled])));
     text.push_str(&report.rendered());
-    report.add("database", pooled(7, 7, 100));
+    report.add("database", found(pooled(7, 7, 100).into_iter().collect()));
     report.note("handlers", ["none of the 20 newest records has the type `OrderPaid`".to_owned()]);
     crate::cli::snapshots::snapshot("check", &format!("{text}\n\n{}", report.rendered()));
 }
