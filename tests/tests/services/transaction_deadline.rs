@@ -161,7 +161,7 @@ async fn a_handler_that_waits_holds_nobody_up_beyond_its_deadline() {
     eventually(SOON, what, async || stage.of("good").await.len() == 20).await;
     eventually(SOON, "parked", async || stage.parked("").await == 2).await;
     assert_eq!((stage.parked("exhausted").await, stage.parked("follower").await), (1, 1));
-    let text = "SELECT count(*) FROM inbox_parked WHERE record LIKE '%did not answer within%'";
+    let text = "SELECT count(*) FROM inbox_parked WHERE record LIKE '%did not finish within%'";
     assert_eq!(stage.schema.number(text).await, 1);
     assert_eq!(running.counters.read().failures, 2);
     assert_eq!(running.stop().await, Ended::Shutdown);

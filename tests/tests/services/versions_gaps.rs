@@ -130,7 +130,7 @@ async fn after_its_time_an_event_stays_parked<DB: Kit>() {
     let policy = VersionPolicy::gap(MOMENT, GapEnd::Park).first(1);
     let mut bench = start::<DB>(with(policy)).await;
     bench.run(&[to(1), to(3), to(5)]).await.unwrap();
-    parked(&mut bench, 2, "reason = 'gap' AND errors LIKE '%what is before it has not arrived%'")
+    parked(&mut bench, 2, "reason = 'gap' AND errors LIKE '%the earlier version has not arrived%'")
         .await;
     assert_eq!(effects(&mut bench).await, "1");
     bench.deliver(&to(2)).await.unwrap();
