@@ -187,7 +187,7 @@ fn status_shows_no_offsets_of_an_intake() {
     let intake = PartitionRow { topic: INTAKE_TOPIC.into(), watermark: 0, reached: 169, ..row(0) };
     let lines = lines(vec![intake, row(1)], Logs::default(), Duration::from_secs(45));
     let expected = "\
-TOPIC        PARTITION  COMMITTED  WATERMARK  LOG END  LAG  EPOCH  IN FLIGHT  PARKED  OWNER   STANDS STILL
+TOPIC        PARTITION  COMMITTED  WATERMARK  LOG END  LAG  EPOCH  IN FLIGHT  PARKED  OWNER   STALLED
 http:events          0          -          -        -    -      3          -       2  host/1
 orders               1          -        100        -    -      3         30       2  host/1";
     assert_eq!(rendered(&lines), expected);
