@@ -371,7 +371,10 @@ fn rules_about_packages_see_what_breaks_them() {
     };
     let build = "cargo build --package inbox-consumer --features a,b\ncargo build --package outbox-relay --features a\n";
     let tree = Tree::of(&[
-        ("inbox-consumer/Cargo.toml", &package("[\"target/release/x\", \"usr/bin/\", \"755\"],")),
+        (
+            "inbox-consumer/Cargo.toml",
+            &package("[\"../target/xtask/dist/x\", \"usr/bin/\", \"755\"],"),
+        ),
         ("outbox-relay/Cargo.toml", &package("[\"../deploy/gone\", \"x/\", \"644\"],")),
         (BUILD, build),
         (
