@@ -216,7 +216,7 @@ pub async fn an_own_offset_without_a_row_stands_still<DB: Probe>(settings: DB::S
     let inbox_id = scene.take_over().await.inbox_id;
     scene.request.committed = Some(NextOffset(40));
     for (number, inbox_id, part) in
-        [(1, inbox_id, "its rows are lost"), (2, Uuid::from_bytes([9; 16]), "another one")]
+        [(1, inbox_id, "its rows are lost"), (2, Uuid::from_bytes([9; 16]), "a different one")]
     {
         scene.request.partition.partition = number;
         scene.request.mark = Some(CommitMark { inbox_id, consumer: "own-offset".into() });

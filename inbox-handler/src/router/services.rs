@@ -227,7 +227,7 @@ async fn a_half_dropped_statement_gives_the_session_up() {
     let short = Duration::from_millis(50);
     let slow = tokio::time::timeout(short, run_on(&mut tx, "SELECT pg_sleep(20)")).await;
     assert!(slow.is_err());
-    assert!(tx.running() && tx.first_fault().unwrap().error.contains("dropped before its end"));
+    assert!(tx.running() && tx.first_fault().unwrap().error.contains("dropped before it finished"));
     let part = tokio::time::timeout(short, run_on(&mut tx, "SELECT 1")).await;
     assert!(part.expect("refused, not waited for").is_err());
 }

@@ -308,7 +308,7 @@ async fn the_database_looks_at_a_statement_before_the_start() {
         let table = table::<Postgres>(declared(Each, COLUMNS, sql));
         let wrong = table.refused_statements(&mut conn).await.unwrap();
         let [wrong] = &wrong[..] else { panic!("{sql}: {wrong:?}") };
-        let begins = "the declared handler for `t`: the database refuses its statement";
+        let begins = "the declared handler for `t`: the database refused its statement";
         assert!(wrong.starts_with(begins) && wrong.contains(expected), "{wrong}");
         assert!(wrong.ends_with("; correct the statement or the tables"), "{wrong}");
     }
