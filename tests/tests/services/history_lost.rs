@@ -67,7 +67,7 @@ async fn a_database_without_rows_does_not_begin_at_its_own_offset() {
         assert_eq!(code, Some(6), "{err}");
         assert!(err.contains("has no row for") && err.contains("add --yes"), "{err}");
         let out = said(&later, &[&decision[..], &["--yes"]].concat()).await;
-        assert!(out.contains("begins at"), "{out}");
+        assert!(out.contains("starts at"), "{out}");
         if to == "end" {
             eventually(SOON, "the row is there", async || watermark(&later, 0).await == 21).await;
             later.count("a", 22, 22).await;

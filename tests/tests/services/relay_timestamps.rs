@@ -25,9 +25,9 @@ async fn checked(outbox: &Outbox) -> String {
         .env("OUTBOX_KAFKA__FORMAT", "debezium-outbox")
         .env("OUTBOX_DEBEZIUM__TABLE_FIELD_EVENT_TIMESTAMP", "occurred_at_ms")
         .env("OUTBOX_DEBEZIUM__ROUTE_TOPIC_REPLACEMENT", outbox.topic.name());
-    let (code, _, err) = ran(command, "check").await;
+    let (code, out, err) = ran(command, "check").await;
     assert_eq!(code, Some(0), "{err}");
-    err
+    out
 }
 
 #[tokio::test]

@@ -175,7 +175,7 @@ async fn a_relay_and_who_appends_work_with_exactly_the_rights_that_are_printed()
     outbox.config.database.url = url.into();
     let (code, out, _) = ran(outbox.command(&RELAY), "check").await;
     assert_eq!(code, Some(5), "{out}");
-    assert!(out.starts_with("1 error\n"), "{out}");
+    assert!(out.starts_with("cannot start: 1 error\n"), "{out}");
     let block =
         out.split("run, as the owner of the tables: ").nth(1).unwrap().lines().next().unwrap();
     outbox.schema.run(block).await;

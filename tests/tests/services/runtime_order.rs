@@ -257,7 +257,7 @@ async fn a_frozen_broker_does_not_hold_up_the_end() {
     let running = stage.start(Routes::default().on("Counted", Counter)).await;
     let more = [("INBOX_LIMITS__CLOSE_DEADLINE", "2s")];
     let mut process = worker(&stage, stage.config.group(), &more);
-    process.printed(SOON, "taken over").await;
+    process.printed(SOON, "partitions acquired").await;
     eventually(SOON, "all", async || stage.effects().await == 40).await;
     kafka.pause();
     let began = Instant::now();
