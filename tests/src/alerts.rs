@@ -53,9 +53,8 @@ impl Alert {
 
     /// Its row in the documentation.
     pub fn row(&self) -> String {
-        let Self { name, expr, time, summary, .. } = self;
-        let time = if time.is_empty() { String::new() } else { format!(" for {time}") };
-        format!("| `{name}` | `{}`{time} | {summary} |", expr.replace('|', "\\|"))
+        let Self { name, time, summary, .. } = self;
+        format!("| `{name}` | {time} | {summary} |")
     }
 }
 
