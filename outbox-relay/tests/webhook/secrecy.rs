@@ -66,6 +66,40 @@ async fn a_secret_that_comes_back_encoded_is_not_shown() {
     }
 }
 
+/// Libraries that verify signatures strip the prefix, decode the rest, and may print either.
+#[tokio::test]
+async fn a_signing_secret_is_shown_in_none_of_its_forms() {
+    for (secret, forms) in [
+        (
+            "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+            &[
+                "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+                "31f290f6bf06298aab4f08d43c3f082cf648a362da2da4b0",
+                "31F290F6BF06298AAB4F08D43C3F082CF648A362DA2DA4B0",
+            ][..],
+        ),
+        (
+            "whsec_PDw/Pz8+Pnp6enp6enp6enp6enp6enp6eg==",
+            &[
+                "PDw/Pz8+Pnp6enp6enp6enp6enp6enp6eg",
+                "PDw_Pz8-Pnp6enp6enp6enp6enp6enp6eg",
+                "<<???>>zzzzzzzzzzzzzzzzzz",
+            ],
+        ),
+    ] {
+        for form in forms {
+            let echo = format!("no signature by {form}");
+            let receiver = Receiver::start([answer("422 x", "", &echo)]).await;
+            let file = file(secret);
+            let mut webhook = webhook(receiver.url("/"));
+            webhook.secret_files = vec![path(&file)];
+            let outcome = deliver(&sink(&webhook), event()).await;
+            let (_, shown, _) = parts(&outcome);
+            assert!(shown.contains("no signature by ***"), "{form}: {shown}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_password_is_shown_in_none_of_its_forms() {
     let password = file("ada:p4ssw0rd");

@@ -118,12 +118,25 @@ fn read_secrets(text: &str, path: &Path) -> Result<(Held, Vec<String>), String> 
         let key =
             WebhookKey::read(line).map_err(|error| format!("line {} of {file} {error}", at + 1))?;
         keys.push(key);
-        secrets.push(line.to_owned());
+        secrets.extend(forms_of_key(line));
     }
     if keys.is_empty() {
         return Err(format!("{file} is empty; write a secret into it: whsec_ and base64"));
     }
     Ok((Held::Secrets(keys), secrets))
+}
+
+/// What a receiver may send back of a key: base64 as it is configured and as URLs have it, hexadecimal digits, or text.
+/// Without the prefix and the padding, which tell nothing.
+fn forms_of_key(line: &str) -> Vec<String> {
+    let encoded = line.trim_start_matches("whsec_");
+    let bytes = STANDARD.decode(encoded).unwrap_or_default();
+    let encoded = encoded.trim_end_matches('=').to_owned();
+    let hex = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
+    let url = encoded.replace('+', "-").replace('/', "_");
+    let mut forms = vec![url, hex.to_uppercase(), hex, encoded];
+    forms.extend(String::from_utf8(bytes));
+    forms
 }
 
 fn header(
