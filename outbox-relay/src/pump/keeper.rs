@@ -3,12 +3,12 @@
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use super::{LazySession, Pump};
 use crate::{
-    deadline::Deadline,
+    deadline::{Deadline, Moment},
     port::{Rounds, Turn, report},
     telemetry::Meters,
 };
@@ -17,7 +17,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Lease {
     pub(super) turn: Turn,
-    /// Until when the turn is ours for certain, by this process's clock, which goes on while it is frozen.
+    /// Until when the turn is ours for certain, by a clock that counts while this process is frozen or its machine suspended.
     pub(super) until: Deadline,
     /// Why nothing is shipped, for `status`.
     standstill: Mutex<Option<Standstill>>,
@@ -34,7 +34,7 @@ struct Standstill {
 
 impl Lease {
     /// A turn that was asked for at `asked` and given for `lease`.
-    pub(super) fn new(turn: Turn, asked: Instant, lease: Duration, meters: Arc<Meters>) -> Self {
+    pub(super) fn new(turn: Turn, asked: Moment, lease: Duration, meters: Arc<Meters>) -> Self {
         Self { turn, until: Deadline::new(asked + lease), standstill: Mutex::default(), meters }
     }
 
@@ -93,7 +93,7 @@ impl<F: Rounds> Pump<F> {
         session: &mut LazySession<F>,
         lease: &Lease,
     ) -> Result<bool, String> {
-        let asked = Instant::now();
+        let asked = Moment::now();
         let (time, why) = (self.options.lease, lease.report());
         let kept =
             session.call(async |s| F::keep_turn(s, lease.turn, time, why.as_deref()).await).await?;

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::{LazySession, Pump, keeper::Lease};
 use crate::{
+    deadline::Moment,
     port::{HeldTurn, LeaseMark, Rounds, Turn, TurnAnswer, TurnRequest},
     telemetry::Signal,
 };
@@ -41,7 +42,7 @@ impl<F: Rounds> Pump<F> {
             if self.is_ending() {
                 return None;
             }
-            let asked = Instant::now();
+            let asked = Moment::now();
             let silent = observed.as_ref().filter(|it| {
                 let silent = it.since.elapsed() > it.lease + LOOK_MIN;
                 it.has_died || (silent && Rule::SilentLeaseIsOver.on())
@@ -65,7 +66,7 @@ impl<F: Rounds> Pump<F> {
                 Ok(TurnAnswer::Held(held)) => {
                     backoff.reset();
                     if held.has_died && self.is_fenced() && !asked_for_dead {
-                        observe(&mut observed, held, asked, true);
+                        observe(&mut observed, held, Instant::now(), true);
                         continue;
                     }
                     let left = held.left;
@@ -74,7 +75,7 @@ impl<F: Rounds> Pump<F> {
                         Signal::Standby { holder: held.holder.clone() }.emit();
                         told.clone_from(&held.holder);
                     }
-                    observe(&mut observed, held, asked, false);
+                    observe(&mut observed, held, Instant::now(), false);
                     // A little later than it ends, and often enough to hear of its end without a bell.
                     (left + LOOK_MIN).min(self.options.lease / 3).max(LOOK_MIN)
                 }
