@@ -58,7 +58,7 @@ type StepFault = String;
 ///
 /// let newer = Payload::new(b"{}").with_schema_version(4);
 /// let error = Decode::<Paid>::decode(&paid, &newer).unwrap_err();
-/// assert!(error.to_string().starts_with("the payload is of schema version 4, and 3 is the newest"));
+/// assert!(error.to_string().starts_with("the payload is of schema version 4, and this consumer supports up to"));
 /// # Ok::<(), outbox_core::CodecError>(())
 /// ```
 #[derive(Clone)]

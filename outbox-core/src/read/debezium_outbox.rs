@@ -50,7 +50,7 @@ const CONVERTERS: [&str; 3] = ["key.converter", "value.converter", "header.conve
 /// let settings = [("table.fields.additional.placement", "type:header:eventType")];
 /// assert!(DebeziumRouter::new(settings).is_ok());
 /// let error = DebeziumRouter::new([("route.by.feld", "kind")]).unwrap_err();
-/// assert!(error.to_string().starts_with("`route.by.feld` is no setting"));
+/// assert!(error.to_string().starts_with("`route.by.feld` is not a setting"));
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DebeziumRouter(BTreeMap<String, String>);

@@ -112,7 +112,7 @@ pub async fn there_and_back(scene: &Scene, relay: &Executable) {
     // There. From the trigger on each row is both in the log and in our table.
     outbox_relay::migrate(&config).await.expect("the tables are made");
     let said = adopt(false).await;
-    let position = said.rsplit("stands at ").next().expect("the position").trim().to_owned();
+    let position = said.rsplit("is at position ").next().expect("the position").trim().to_owned();
     application.goes_on(20).await;
     confirmed(&schema, &there, &position).await;
     let running = RunningRelay::start(config).await;
