@@ -342,7 +342,12 @@ pub async fn main() -> Result<ExitCode, Error> {
         "emil has cancelled",
     ];
     run_command(&shop_database, &discard).await?;
-    wait_until("emil's other one", async || Ok(count_parcels().await? == 17)).await?;
+    // Marked, too: the relay is killed below.
+    wait_until("emil's other one", async || {
+        let unsent = count_rows("sent_at IS NULL AND discarded_at IS NULL").await?;
+        Ok((count_parcels().await?, unsent) == (17, 0))
+    })
+    .await?;
     println!("emil's row is discarded: his other parcel is sent");
 
     // The parcel service has it, and the relay dies before it knows.
