@@ -2,7 +2,8 @@
 
 use std::{
     collections::BTreeSet,
-    fmt, fs,
+    fmt::{self, Write as _},
+    fs,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -72,14 +73,15 @@ pub fn document(path: &str, wanted: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Compares a text with its snapshot, a file. With the environment variable `UPDATE_DOCS` the file is written, so that a
+/// Compares a text with its snapshot, a file, but for spaces at the ends of lines. With the environment variable `UPDATE_DOCS` the file is written, so that a
 /// change of what users read is seen in the diff.
 ///
 /// # Panics
 /// Where they differ, with the first line that does.
 #[track_caller]
 pub fn assert_snapshot(path: &str, text: &str) {
-    let text = format!("{}\n", text.trim_end());
+    let lines: Vec<&str> = text.trim_end().lines().map(str::trim_end).collect();
+    let text = lines.join("\n") + "\n";
     let there = document(path, &text);
     let differs = || {
         let mut lines = there.lines().map(Some).chain(std::iter::repeat(None)).zip(1..);
@@ -92,8 +94,22 @@ pub fn assert_snapshot(path: &str, text: &str) {
     );
 }
 
+/// The help of a program and of all commands below it, each with the line that asks for it. `ask` answers the output of
+/// these arguments.
+pub async fn help_of_commands(program: &str, ask: impl AsyncFn(&[&str]) -> String) -> String {
+    let (mut all, mut left) = (String::new(), vec![Vec::<String>::new()]);
+    while let Some(path) = left.pop() {
+        let args: Vec<&str> = path.iter().map(String::as_str).chain(["--help"]).collect();
+        let help = ask(&args).await;
+        let _ = writeln!(all, "$ {program} {}\n{}\n", args.join(" "), help.trim_end());
+        let more = commands(&help).into_iter().rev();
+        left.extend(more.map(|name| path.iter().cloned().chain([name]).collect()));
+    }
+    all
+}
+
 /// The commands that a help lists.
-pub fn commands(help: &str) -> Vec<String> {
+fn commands(help: &str) -> Vec<String> {
     let listed = help.split_once("Commands:\n").map_or("", |(_, rest)| rest);
     let names = listed.lines().take_while(|line| !line.is_empty());
     names

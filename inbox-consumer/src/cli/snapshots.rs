@@ -10,7 +10,7 @@ use inbox_store::internal::port::{Fit, ParkedCounts, ParkedLoad, ParkedRow, Part
 use outbox_core::{Reader, Record};
 use service_kit::{
     brokers::BrokerTrouble,
-    testing::{assert_snapshot, commands},
+    testing::{assert_snapshot, help_of_commands},
 };
 
 use super::{
@@ -23,21 +23,17 @@ use super::{
 
 pub(super) fn snapshot(name: &str, text: &str) {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cli/snapshots/");
-    let text: Vec<&str> = text.lines().map(str::trim_end).collect();
-    assert_snapshot(&format!("{path}{name}.txt"), &text.join("\n"));
+    assert_snapshot(&format!("{path}{name}.txt"), text);
 }
 
 #[tokio::test]
 async fn the_help_of_every_command_is_its_snapshot() {
-    let (mut all, mut left) = (String::new(), vec![Vec::<String>::new()]);
-    while let Some(path) = left.pop() {
-        let args: Vec<&str> = path.iter().map(String::as_str).chain(["--help"]).collect();
-        let (exit, help, _) = ran_as("inbox-consumer", &args, &[]).await;
+    let all = help_of_commands("inbox-consumer", async |args| {
+        let (exit, help, _) = ran_as("inbox-consumer", args, &[]).await;
         assert_eq!(exit, Exit::Done, "{args:?}");
-        let _ = writeln!(all, "$ inbox-consumer {}\n{}\n", args.join(" "), help.trim_end());
-        let more = commands(&help).into_iter().rev();
-        left.extend(more.map(|name| path.iter().cloned().chain([name]).collect()));
-    }
+        help
+    })
+    .await;
     snapshot("help", &all);
 }
 

@@ -2,34 +2,30 @@
 
 use std::fmt::Write;
 
-use service_kit::testing::{assert_snapshot, commands};
+use service_kit::testing::{assert_snapshot, help_of_commands};
 
 use super::{
     check::doubt,
     failed::{describe_discard, describe_retry, listed},
     status::table,
-    tests::{WHOLE, ran},
+    tests::{WHOLE, parked_row, ran},
     *,
 };
 use crate::port::{Choice, FailedRow, Overview, ReportedOutage};
 
 fn snapshot(name: &str, text: &str) {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cli/snapshots/");
-    let text: Vec<&str> = text.lines().map(str::trim_end).collect();
-    assert_snapshot(&format!("{path}{name}.txt"), &text.join("\n"));
+    assert_snapshot(&format!("{path}{name}.txt"), text);
 }
 
 #[tokio::test]
 async fn the_help_of_every_command_is_its_snapshot() {
-    let (mut all, mut left) = (String::new(), vec![Vec::<String>::new()]);
-    while let Some(path) = left.pop() {
-        let args: Vec<&str> = path.iter().map(String::as_str).chain(["--help"]).collect();
-        let (exit, help, _) = ran(&args, &[]).await;
+    let all = help_of_commands("outbox-relay", async |args| {
+        let (exit, help, _) = ran(args, &[]).await;
         assert_eq!(exit, Exit::Done, "{args:?}");
-        let _ = writeln!(all, "$ outbox-relay {}\n{}\n", args.join(" "), help.trim_end());
-        let more = commands(&help).into_iter().rev();
-        left.extend(more.map(|name| path.iter().cloned().chain([name]).collect()));
-    }
+        help
+    })
+    .await;
     snapshot("help", &all);
 }
 
@@ -72,19 +68,7 @@ fn the_status_of_the_outbox_is_its_snapshot() {
 
 #[test]
 fn the_list_of_failed_rows_and_what_becomes_of_them_are_a_snapshot() {
-    let row = FailedRow {
-        seq: 7,
-        event_id: "e-1".into(),
-        event_type: "OrderPaid".into(),
-        aggregate: "Order/1".into(),
-        topic: None,
-        failed_seconds: 3,
-        attempts: 15,
-        retry_seconds: None,
-        waits_for: None,
-        error: "webhook shop answered 422".into(),
-        behind: 2,
-    };
+    let row = FailedRow { attempts: 15, error: "webhook shop answered 422".into(), ..parked_row() };
     let retried = FailedRow { seq: 8, attempts: 2, retry_seconds: Some(12), ..row.clone() };
     let due = FailedRow { seq: 9, attempts: 2, retry_seconds: Some(0), ..row.clone() };
     let topic = FailedRow { seq: 10, waits_for: Some("x".into()), ..row.clone() };

@@ -409,9 +409,9 @@ fn a_destination_that_is_down_is_named_by_each_command() {
     assert_eq!((&outage["seconds"], &outage["error"]), (&75.into(), &"answered 500\u{1b}".into()));
 }
 
-#[test]
-fn failed_rows_are_listed_for_people_and_machines() {
-    let row = FailedRow {
+/// A parked row with two rows behind it.
+pub(super) fn parked_row() -> FailedRow {
+    FailedRow {
         seq: 7,
         event_id: "e-1".into(),
         event_type: "OrderPaid".into(),
@@ -423,7 +423,12 @@ fn failed_rows_are_listed_for_people_and_machines() {
         waits_for: None,
         error: "topic x does not exist".into(),
         behind: 2,
-    };
+    }
+}
+
+#[test]
+fn failed_rows_are_listed_for_people_and_machines() {
+    let row = parked_row();
     let again = FailedRow { attempts: 2, retry_seconds: Some(12), ..row.clone() };
     let topic = FailedRow { waits_for: Some("x".into()), ..row.clone() };
     let (rows, all) = ([row, again, topic], Choice::default());

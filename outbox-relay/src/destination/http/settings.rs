@@ -11,30 +11,17 @@ use crate::config::{Webhook, WebhookBody};
 /// The longest name of a webhook.
 const NAME_MAX: usize = 63;
 
-/// Headers that a call has of its own, or that belong to the connection.
-const OWN_HEADERS: &[&str] = &[
-    "aggregate-id",
-    "aggregate-type",
-    "aggregate-version",
-    "causation-id",
+/// Headers that each call sets, with names that others specify, or that belong to the connection.
+const FIXED_HEADERS: &[&str] = &[
     "connection",
     "content-encoding",
     "content-length",
     "content-type",
-    "correlation-id",
-    "dedup-key",
-    "delivery-attempt",
-    "event-tombstone",
-    "event-topic",
-    "event-type",
     "expect",
     "host",
-    "idempotency-key",
     "keep-alive",
-    "occurred-at",
     "proxy-authorization",
     "proxy-connection",
-    "schema-version",
     "te",
     "traceparent",
     "tracestate",
@@ -46,7 +33,7 @@ const OWN_HEADERS: &[&str] = &[
     "webhook-timestamp",
 ];
 
-/// Those of them that a webhook may rename or leave out: no specification has their names.
+/// Headers that each call sets and a webhook may rename or leave out: no specification has their names.
 const RENAMED_HEADERS: &[&str] = &[
     "aggregate-id",
     "aggregate-type",
@@ -239,7 +226,7 @@ fn header(line: &str) -> Result<(HeaderName, &str), String> {
         line.split_once(':').ok_or("has an entry without a colon; write \"Name: value\"")?;
     let known = HeaderName::from_bytes(name.as_bytes());
     let name = known.map_err(|_| format!("has {name:?}, which is not a header name"))?;
-    if OWN_HEADERS.contains(&name.as_str()) {
+    if [FIXED_HEADERS, RENAMED_HEADERS].iter().any(|own| own.contains(&name.as_str())) {
         return Err(format!("has `{name}`, which each call sets itself; remove it"));
     }
     Ok((name, value.trim()))
