@@ -7,7 +7,7 @@ use std::{
 };
 
 /// A point in time on a clock that also counts while the machine is suspended, as the database's does. The clock of
-/// [`Instant`] stands still meanwhile: after waking up, a process would trust a lease that another one holds by now.
+/// [`Instant`] does not: a process that wakes up would trust a lease that another one has acquired meanwhile.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     instant: Instant,

@@ -56,8 +56,8 @@ impl Outages {
         self.out.contains(&id)
     }
 
-    /// Why topics and the group cannot be read now, as far as no partition reports it. What is not among it any more is
-    /// over.
+    /// Records why topics and the group cannot be read now, where no partition reports it. A reason that is missing from
+    /// `stalled` is over.
     pub(super) fn record_group(&mut self, stalled: impl Iterator<Item = Unready>, now: Instant) {
         let mut met = Vec::new();
         for Unready { topic, reason, sentence, .. } in stalled {

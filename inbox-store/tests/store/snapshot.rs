@@ -25,8 +25,8 @@ const MOVES: &str = "DO $$ DECLARE at bigint; BEGIN
     END LOOP;
 END $$";
 
-/// A partition whose row is written so often, once a second, until now. It is found by its place, whatever there is of
-/// it.
+/// A partition whose row was written this many times, once a second, until now. Each write finds the row by its place,
+/// which costs the same for any number of versions.
 const WRITES: &str = "DO $$ DECLARE place tid; now_slot bigint := date_part('epoch', now())::bigint >> 7; BEGIN
     SELECT ctid INTO place FROM inbox_partitions WHERE partition_ref = 1;
     FOR left_over IN REVERSE {writes}..1 LOOP

@@ -94,8 +94,8 @@ impl<F: Rounds> Pump<F> {
 }
 
 impl<F: Rounds> Pump<F> {
-    /// Whether whatever a holder that has died has on its way is rejected, by the database and by the brokers. No fence
-    /// stops a receiver that still works on a call.
+    /// Whether the database and the brokers reject all that a dead holder still has under way. No fence stops a receiver
+    /// that still works on a call.
     fn is_fenced(&self) -> bool {
         self.options.fencing.is_some() && self.options.destinations.is_empty()
     }

@@ -63,7 +63,7 @@ impl Signals {
         let _ = self.longest.set(longest);
     }
 
-    /// Resolves when so many of them have come; within a second they count as one.
+    /// Resolves after this number of signals; those within one second count as one.
     pub async fn received(mut self, times: usize) {
         if self.received.wait_for(|count| *count >= times).await.is_err() {
             std::future::pending::<()>().await;

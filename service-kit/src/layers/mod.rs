@@ -33,7 +33,7 @@ pub enum Origin {
     },
     /// An environment variable.
     Env(String),
-    /// The flag `--set`, or whoever hands over [`crate::Overrides`].
+    /// The flag `--set`, or a program that passes [`crate::Overrides`].
     Flag,
 }
 

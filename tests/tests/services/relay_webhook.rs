@@ -64,7 +64,7 @@ fn answer(mut stream: TcpStream, calls: &AtomicUsize) {
     drop(stream.write_all(answer.as_bytes()));
 }
 
-/// A receiver that answers 500 until it is told that it works.
+/// A receiver that answers 500 until the flag is set.
 fn failing_receiver() -> (SocketAddr, Arc<AtomicBool>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -141,9 +141,7 @@ async fn a_destination_that_fails_is_shown_while_it_fails() {
         let ready = asked(port, "/health/ready").await.0 == 200;
         ready
             && status.contains("destination down  0")
-            && list.trim()
-                == "no row is parked or in \
-                                                                         retry"
+            && list.trim() == "no row is parked or in retry"
     })
     .await;
 }

@@ -203,7 +203,7 @@ async fn two_outages_of_kafka_are_told_apart_and_each_as_over() {
         kafka.start_again().await;
         outbox.drained(Duration::from_mins(2)).await;
         let lasted = began.elapsed().as_secs();
-        // What comes back within 30 s is told as over after as long.
+        // An outage that returns within 30 s is the same one: its end is reported 30 s after it recovered.
         tokio::time::sleep(Duration::from_secs(42)).await;
         let (signal, seconds) = last_of_kafka(&running);
         assert_eq!(signal, "outage_over", "the last word of outage {}", outage - 1);

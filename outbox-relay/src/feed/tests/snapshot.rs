@@ -25,8 +25,8 @@ async fn run(conn: &mut PgConnection, sql: &str) {
     sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(conn).await.unwrap();
 }
 
-/// After so many marks and so many signs of life a batch is marked, the turn is kept, and a look and a step of pruning
-/// begin behind what is done with.
+/// The pages that a poll, a mark, a renewal of the lease and a step of pruning read, after 10, 1,000 and 20,000 marks
+/// and renewals.
 #[tokio::test]
 async fn a_batch_costs_the_same_however_many_rows_a_snapshot_keeps() {
     let mut place = Place::<Postgres>::new(session().await).await;
