@@ -30,6 +30,7 @@ COPY inbox-store inbox-store
 COPY migrations migrations
 COPY outbox-core outbox-core
 COPY outbox-relay outbox-relay
+COPY outbox-webhook outbox-webhook
 COPY service-kit service-kit
 COPY tests tests
 COPY xtask xtask

@@ -163,7 +163,7 @@ impl Config {
 
 #[cfg(feature = "webhook")]
 fn webhooks(webhooks: &[Webhook]) -> Vec<Problem> {
-    crate::destination::http::problems(webhooks)
+    crate::destination::webhook::problems(webhooks)
 }
 
 #[cfg(not(feature = "webhook"))]

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "webhook")]
+use service_kit::{Key, Problem, Section as _};
 use service_kit::{choice, section};
 
 section! {
@@ -72,5 +74,59 @@ choice! {
         CloudEvents = "cloudevents",
         /// An object with configured fields.
         Json = "json",
+    }
+}
+
+#[cfg(feature = "webhook")]
+impl Webhook {
+    /// What is out of bounds, in values that were set without reading a file.
+    pub(crate) fn out_of_bounds(&self) -> Vec<Problem> {
+        let values = toml::Table::try_from(self).unwrap_or_default();
+        let wrong = |key: &Key| {
+            let complaint = key.kind.read(values.get(key.name())?, false).err()?;
+            let text = format!("`{}` of {:?} is invalid: {complaint}", key.path, self.name);
+            Some(Problem::fatal(&[key.path], text))
+        };
+        Self::KEYS.iter().filter_map(wrong).collect()
+    }
+
+    /// What is told of it to whoever calls it.
+    pub(crate) fn told(&self) -> outbox_webhook::internal::Webhook {
+        let webhook = self.clone();
+        outbox_webhook::internal::Webhook {
+            name: webhook.name,
+            url: webhook.url,
+            body: match webhook.body {
+                WebhookBody::Payload => outbox_webhook::internal::WebhookBody::Payload,
+                WebhookBody::CloudEvents => outbox_webhook::internal::WebhookBody::CloudEvents,
+                WebhookBody::Json => outbox_webhook::internal::WebhookBody::Json,
+            },
+            body_fields: webhook.body_fields,
+            source: webhook.source,
+            content_type: webhook.content_type,
+            timeout: webhook.timeout,
+            connect_timeout: webhook.connect_timeout,
+            calls_max: webhook.calls_max,
+            retry_after_max: webhook.retry_after_max,
+            response_bytes_max: webhook.response_bytes_max,
+            secret_files: webhook.secret_files,
+            bearer_file: webhook.bearer_file,
+            basic_file: webhook.basic_file,
+            header_names: webhook.header_names,
+            headers: webhook.headers,
+            header_files: webhook.header_files,
+            ca_file: webhook.ca_file,
+            insecure_http: webhook.insecure_http,
+        }
+    }
+}
+
+#[cfg(all(test, feature = "webhook"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn webhooks_have_the_same_defaults_on_both_sides() {
+        assert_eq!(Webhook::default().told(), outbox_webhook::internal::Webhook::new("", ""));
     }
 }

@@ -26,9 +26,9 @@
 //! ```
 
 mod handlers;
-#[cfg(feature = "webhook")]
-pub mod http;
 mod named;
+#[cfg(feature = "webhook")]
+pub(crate) mod webhook;
 
 use std::time::Duration;
 
@@ -37,6 +37,15 @@ use outbox_core::OutboxEvent;
 
 pub use handlers::{Event, Handler, HandlerError, Handlers};
 pub(crate) use named::{Destination, of, problems, routes};
+
+/// The HTTP destination: `[[webhooks]]`. Signed by Standard Webhooks, judged by the status of the answer.
+///
+/// Nothing of an event decides which host is called, no value of it can end a header, and no secret is in an error,
+/// a log line or a `Debug`. `docs/webhooks.md` tells receivers what they get.
+#[cfg(feature = "webhook")]
+pub mod http {
+    pub use super::webhook::WebhookSink;
+}
 
 /// An event on its way to a destination.
 #[derive(Clone, Debug)]

@@ -41,7 +41,7 @@ pub(crate) fn of(config: &Config) -> (Vec<Destination>, Vec<Problem>) {
 
 #[cfg(feature = "webhook")]
 fn open(webhook: &Webhook) -> Result<Arc<dyn Sink>, String> {
-    Ok(Arc::new(super::http::WebhookSink::new(webhook)?))
+    Ok(Arc::new(super::webhook::WebhookSink::new(webhook)?))
 }
 
 /// The configuration has been refused before.

@@ -9,7 +9,7 @@ const WORDS: &[(&str, &[&str], &str)] = &[
     ("rdkafka_sys", &["inbox-kafka/", "outbox-relay/src/sink/"], KAFKA),
     (
         "reqwest",
-        &["outbox-relay/src/destination/http/", "inbox-schemas/src/registry/"],
+        &["outbox-webhook/", "inbox-schemas/src/registry/"],
         "one destination calls by HTTP, and the client of schema registries",
     ),
     ("apache_avro", &["inbox-schemas/src/avro/", "tests/", "bench/"], "others see JSON"),
@@ -95,7 +95,8 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
         ],
     ),
     ("inbox-schemas", &["outbox-core"]),
-    ("outbox-relay", &["inbox-engine", "outbox-core", "rdkafka", "service-kit"]),
+    ("outbox-webhook", &["outbox-core", "service-kit"]),
+    ("outbox-relay", &["inbox-engine", "outbox-core", "outbox-webhook", "rdkafka", "service-kit"]),
     ("xtask", &[]),
 ];
 

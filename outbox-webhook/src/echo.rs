@@ -1,13 +1,13 @@
 //! A secret in what a receiver sends back, as it is or as programs write it that make JSON, URLs and forms.
 
 /// How much longer than itself a secret is at most when it comes back: `\u002f`.
-pub(super) const FACTOR: usize = 6;
+pub(crate) const FACTOR: usize = 6;
 
 /// So many backslashes may stand before a letter: JSON within JSON has three before a quotation mark.
 const BACKSLASHES_MAX: usize = 7;
 
 /// How many bytes of the beginning of a text are a secret, if it begins with it.
-pub(super) fn length(text: &str, secret: &str) -> Option<usize> {
+pub(crate) fn length(text: &str, secret: &str) -> Option<usize> {
     if text.starts_with(secret) {
         return Some(secret.len());
     }

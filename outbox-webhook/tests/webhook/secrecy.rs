@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use outbox_relay::destination::{Outcome, Sink as _};
+use outbox_webhook::internal::Judgement;
 
 use super::{
     Receiver, deliver, event, file, parts, path,
@@ -159,5 +159,5 @@ fn the_proxies_of_the_environment_are_not_used() {
 #[tokio::test]
 async fn an_event_is_delivered() {
     let receiver = Receiver::start([answer("200 OK", "", "")]).await;
-    assert_eq!(deliver(&sink(&webhook(receiver.url("/"))), event()).await, Outcome::Delivered);
+    assert_eq!(deliver(&sink(&webhook(receiver.url("/"))), event()).await, Judgement::Delivered);
 }

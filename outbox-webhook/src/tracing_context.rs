@@ -7,15 +7,15 @@ const TRACESTATE_BYTES_MAX: usize = 512;
 
 /// Headers of an event that every receiver knows. A trace context that is not well-formed is not handed on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TracingContext<'e> {
-    pub(super) correlation_id: Option<&'e [u8]>,
-    pub(super) causation_id: Option<&'e [u8]>,
-    pub(super) traceparent: Option<&'e str>,
-    pub(super) tracestate: Option<&'e str>,
+pub(crate) struct TracingContext<'e> {
+    pub(crate) correlation_id: Option<&'e [u8]>,
+    pub(crate) causation_id: Option<&'e [u8]>,
+    pub(crate) traceparent: Option<&'e str>,
+    pub(crate) tracestate: Option<&'e str>,
 }
 
 impl<'e> TracingContext<'e> {
-    pub(super) fn of(event: &'e OutboxEvent) -> Self {
+    pub(crate) fn of(event: &'e OutboxEvent) -> Self {
         let last = |name: &str| {
             let found = event.headers().iter().rev().find(|header| header.name == name);
             found.and_then(|header| header.value.as_deref()).filter(|value| !value.is_empty())

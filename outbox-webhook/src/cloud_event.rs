@@ -5,11 +5,10 @@ use outbox_core::Envelope;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::tracing_context::TracingContext;
-use crate::destination::Delivery;
+use crate::{attempt::Attempt, tracing_context::TracingContext};
 
 /// What a document in structured mode is.
-pub(super) const CONTENT_TYPE: &str = "application/cloudevents+json; charset=utf-8";
+pub(crate) const CONTENT_TYPE: &str = "application/cloudevents+json; charset=utf-8";
 
 /// The attributes, extensions below the required and optional ones. All extensions are texts: the specification's
 /// integers have 32 bits, which versions outgrow.
@@ -50,7 +49,7 @@ struct CloudEvent<'e> {
 /// A payload that JSON holds without base64.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(super) enum Inline<'e> {
+pub(crate) enum Inline<'e> {
     Json(&'e RawValue),
     Text(&'e str),
 }
@@ -59,13 +58,13 @@ pub(super) enum Inline<'e> {
 ///
 /// # Errors
 /// Never, as far as is known: all of it is text.
-pub(super) fn document(
-    delivery: &Delivery,
+pub(crate) fn document(
+    attempt: Attempt<'_>,
     source: &str,
     content_type: &str,
 ) -> Result<Vec<u8>, String> {
-    let event = delivery.event.envelope();
-    let context = TracingContext::of(&delivery.event);
+    let event = attempt.event.envelope();
+    let context = TracingContext::of(attempt.event);
     let payload = event.payload.as_deref();
     let data = payload.and_then(|payload| inline(payload, content_type));
     let encoded = payload.filter(|_| data.is_none()).map(|payload| STANDARD.encode(payload));
@@ -82,7 +81,7 @@ pub(super) fn document(
         aggregateversion: event.aggregate_version.map(|version| version.to_string()),
         schemaversion: event.schema_version.map(|version| version.to_string()),
         partitionkey: event.aggregate.aggregate_id(),
-        dedupkey: delivery.event.dedup_key(),
+        dedupkey: attempt.event.dedup_key(),
         correlationid: context.correlation_id.map(text),
         causationid: context.causation_id.map(text),
         traceparent: context.traceparent,
@@ -95,7 +94,7 @@ pub(super) fn document(
 }
 
 /// When an event happened, by RFC 3339; `None` where no year of four digits has it.
-pub(super) fn time(event: &Envelope) -> Option<String> {
+pub(crate) fn time(event: &Envelope) -> Option<String> {
     const YEAR_10_000: u64 = 253_402_300_800_000;
     let millis =
         u64::try_from(event.occurred_at_ms?).ok().filter(|millis| *millis < YEAR_10_000)?;
@@ -104,7 +103,7 @@ pub(super) fn time(event: &Envelope) -> Option<String> {
 }
 
 /// A payload that is what its type says: JSON, or text. Anything else goes in base64.
-pub(super) fn inline<'e>(payload: &'e [u8], content_type: &str) -> Option<Inline<'e>> {
+pub(crate) fn inline<'e>(payload: &'e [u8], content_type: &str) -> Option<Inline<'e>> {
     let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     if media == "application/json" || media == "text/json" || media.ends_with("+json") {
         return serde_json::from_slice(payload).ok().map(Inline::Json);

@@ -15,29 +15,32 @@ use reqwest::{
 use rustls::pki_types::CertificateDer;
 use service_kit::WebhookKey;
 
-use super::{
+use crate::{
     client,
     content::{Content, Held, Role, read_file},
     settings::Settings,
 };
-use crate::telemetry::Signal;
 
 /// How often files are read again.
-pub(super) const READ_EVERY: Duration = Duration::from_secs(10);
+pub(crate) const READ_EVERY: Duration = Duration::from_secs(10);
 /// How long a call waits for that; whoever hangs hangs by itself.
 const READ_WAIT: Duration = Duration::from_secs(1);
 /// Most secrets in all files together: each makes the header of each call longer.
 const SECRETS_MAX: usize = 8;
 
+/// Told of a file that cannot be used any more: the webhook's name, and what is wrong.
+pub(crate) type OnUnusable = fn(&str, String);
+
 /// All files as they were read together, and the client that trusts them.
-pub(super) struct Snapshot {
+pub(crate) struct Snapshot {
     contents: Vec<Arc<Content>>,
-    pub(super) client: Client,
+    pub(crate) client: Client,
 }
 
 /// The files of one webhook.
-pub(super) struct Files {
+pub(crate) struct Files {
     settings: Settings,
+    on_unusable: OnUnusable,
     state: Mutex<State>,
 }
 
@@ -60,22 +63,22 @@ impl Files {
     ///
     /// # Errors
     /// What is wrong with one of them.
-    pub(super) fn open(settings: &Settings) -> Result<Self, String> {
+    pub(crate) fn open(settings: &Settings, on_unusable: OnUnusable) -> Result<Self, String> {
         let contents = read_all(settings)?;
         let client = client::build(settings, authority(&contents))?;
         let told = settings.files.iter().map(|_| None).collect();
         let current = Arc::new(Snapshot { contents, client });
         let state = State { current, next: Some(Instant::now() + READ_EVERY), told };
-        Ok(Self { settings: settings.clone(), state: Mutex::new(state) })
+        Ok(Self { settings: settings.clone(), on_unusable, state: Mutex::new(state) })
     }
 
     /// What is wrong with them now.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         client::build(&self.settings, authority(&read_all(&self.settings)?)).map(drop)
     }
 
     /// What they hold; they are read again when it is time for it.
-    pub(super) async fn current(self: &Arc<Self>) -> Arc<Snapshot> {
+    pub(crate) async fn current(self: &Arc<Self>) -> Arc<Snapshot> {
         let due = {
             let mut state = self.state();
             let due = state.next.is_some_and(|next| Instant::now() >= next);
@@ -93,7 +96,7 @@ impl Files {
     }
 
     /// Has them read before the next call.
-    pub(super) fn expire(&self) {
+    pub(crate) fn expire(&self) {
         let mut state = self.state();
         state.next = state.next.map(|_| Instant::now());
     }
@@ -132,7 +135,7 @@ impl Files {
             .filter(|(now, before)| now != before)
             .filter_map(|(now, _)| now)
         {
-            Signal::WebhookFile { webhook: self.settings.name.clone(), error }.emit();
+            (self.on_unusable)(&self.settings.name, error);
         }
     }
 
@@ -157,7 +160,7 @@ impl Files {
 
 impl Snapshot {
     /// What calls are signed with.
-    pub(super) fn signing_keys(&self) -> impl Iterator<Item = &WebhookKey> {
+    pub(crate) fn signing_keys(&self) -> impl Iterator<Item = &WebhookKey> {
         self.contents.iter().flat_map(|content| match &content.held {
             Held::Secrets(keys) => keys.as_slice(),
             _ => &[],
@@ -165,7 +168,7 @@ impl Snapshot {
     }
 
     /// The headers that files hold.
-    pub(super) fn headers(&self) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
+    pub(crate) fn headers(&self) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
         self.contents.iter().filter_map(|content| match &content.held {
             Held::Header(name, value) => Some((name, value)),
             _ => None,
@@ -173,7 +176,7 @@ impl Snapshot {
     }
 
     /// What may be in no text.
-    pub(super) fn secrets(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
         self.contents.iter().flat_map(|content| content.secrets.iter().map(String::as_str))
     }
 }
@@ -212,12 +215,14 @@ fn authority(contents: &[Arc<Content>]) -> Option<&[CertificateDer<'static>]> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
-    use service_kit::testing::capture_log;
+    use std::{cell::RefCell, fs};
 
     use super::*;
-    use crate::config::Webhook;
+    use crate::webhook::Webhook;
+
+    thread_local! {
+        static TOLD: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    }
 
     const FIRST: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     const SECOND: &str = "whsec_c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0";
@@ -234,14 +239,15 @@ mod tests {
             fs::write(path("secrets"), FIRST).unwrap();
             fs::write(path("token"), "one\n").unwrap();
             let webhook = Webhook {
-                name: "shop".into(),
-                url: "http://localhost/".into(),
                 secret_files: vec![path("secrets")],
                 bearer_file: Some(path("token")),
-                ..Webhook::default()
+                ..Webhook::new("shop", "http://localhost/")
             };
             let settings = Settings::read(&webhook).0.unwrap();
-            let files = Arc::new(Files::open(&settings).unwrap());
+            let tell = |name: &str, error| {
+                TOLD.with_borrow_mut(|told| told.push(format!("{name}: {error}")));
+            };
+            let files = Arc::new(Files::open(&settings, tell).unwrap());
             Self { folder, files }
         }
 
@@ -263,11 +269,8 @@ mod tests {
 
         /// What is told of another look.
         fn refresh(&self) -> Vec<String> {
-            let lines = capture_log(|| self.files.refresh());
-            let message = |(_, fields): (String, Vec<(String, String)>)| {
-                fields.into_iter().find(|(name, _)| name == "message").unwrap().1
-            };
-            lines.into_iter().map(message).collect()
+            self.files.refresh();
+            TOLD.take()
         }
     }
 
@@ -296,10 +299,7 @@ mod tests {
         held.write("token", "two");
         let lines = held.refresh();
         assert_eq!(lines.len(), 1, "{lines:?}");
-        assert!(
-            lines[0].contains("webhook shop keeps") && lines[0].contains("is not base64"),
-            "{lines:?}"
-        );
+        assert!(lines[0].starts_with("shop: ") && lines[0].contains("is not base64"), "{lines:?}");
         assert!(!lines[0].contains("c4n4ry"), "{lines:?}");
         assert_eq!(
             (held.token(), held.signatures()),

@@ -1,4 +1,4 @@
-//! The destination: one POST for each event, and what became of it.
+//! One POST for each event, and what became of it.
 
 use std::{
     error::Error,
@@ -7,23 +7,20 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use reqwest::{Body, Response};
 use service_kit::duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{
+use crate::{
     answer::{self, Answer, judge},
+    attempt::{Attempt, Judgement},
     body::{Progress, TrackedBody},
     cloud_event, echo,
     files::{Files, Snapshot},
     request,
     settings::Settings,
-};
-use crate::{
-    config::{Webhook, WebhookBody},
-    destination::{Delivery, Outcome, Sink},
+    webhook::{Webhook, WebhookBody},
 };
 
 /// How long the body of a failed answer is waited for.
@@ -34,16 +31,16 @@ const DRAIN_WAIT: Duration = Duration::from_millis(200);
 /// What a call may take besides its time-out.
 const MARGIN: Duration = Duration::from_secs(10);
 
-/// An HTTP destination: each event is one POST.
-pub struct WebhookSink {
+/// Calls a webhook: each event is one POST.
+pub struct Caller {
     settings: Settings,
     files: Arc<Files>,
 }
 
-impl fmt::Debug for WebhookSink {
+impl fmt::Debug for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { settings, files } = self;
-        f.debug_struct("WebhookSink")
+        f.debug_struct("Caller")
             .field("name", &settings.name)
             .field("scope", &settings.address.scope())
             .field("files", files)
@@ -51,17 +48,20 @@ impl fmt::Debug for WebhookSink {
     }
 }
 
-impl WebhookSink {
-    /// The destination that a `[[webhooks]]` describes. Reads its files; makes no call.
+impl Caller {
+    /// One that calls as it is told. Reads the webhook's files; makes no call. Files are read again while it works, and
+    /// `on_unusable` is told once of each that cannot be used any more, with the webhook's name.
     ///
     /// # Errors
     /// What keeps it from working: one sentence for each reason, a line each.
-    pub fn new(webhook: &Webhook) -> Result<Self, String> {
+    pub fn new(webhook: &Webhook, on_unusable: fn(&str, String)) -> Result<Self, String> {
         let (settings, problems) = Settings::read(webhook);
-        let fatal =
-            problems.iter().filter(|problem| problem.fatal).map(|problem| problem.text.as_str());
-        let settings = settings.ok_or_else(|| fatal.collect::<Vec<_>>().join("\n"))?;
-        let files = Files::open(&settings)
+        let fatal = problems.into_iter().filter(|problem| problem.fatal);
+        let settings = settings.ok_or_else(|| {
+            let texts: Vec<String> = fatal.map(|problem| problem.text).collect();
+            if texts.is_empty() { "a webhook has no `url`".to_owned() } else { texts.join("\n") }
+        })?;
+        let files = Files::open(&settings, on_unusable)
             .map_err(|error| format!("webhook {}: {error}", settings.name))?;
         Ok(Self { settings, files: Arc::new(files) })
     }
@@ -71,23 +71,53 @@ impl WebhookSink {
         &self.settings.name
     }
 
-    async fn call(&self, delivery: &Delivery) -> Outcome {
+    /// Most calls at once.
+    pub fn calls_max(&self) -> usize {
+        self.settings.calls_max
+    }
+
+    /// What a call takes at most.
+    pub fn deadline(&self) -> Duration {
+        self.settings.timeout + MARGIN
+    }
+
+    /// What all calls have in common: scheme, host and port.
+    pub fn scope(&self) -> String {
+        self.settings.address.scope()
+    }
+
+    /// Looks at the files, and calls nobody.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub async fn check(&self) -> Result<(), String> {
+        let files = Arc::clone(&self.files);
         let name = &self.settings.name;
-        let (url, content) = match (self.settings.address.fill(delivery), self.content(delivery)) {
+        let checked = tokio::task::spawn_blocking(move || files.check()).await;
+        checked
+            .map_err(|error| error.to_string())
+            .flatten()
+            .map_err(|error| format!("webhook {name}: {error}"))
+    }
+
+    /// Calls the webhook for an event. Dropped, the call is over, and what became of its event is unknown.
+    pub async fn call(&self, attempt: Attempt<'_>) -> Judgement {
+        let name = &self.settings.name;
+        let (url, content) = match (self.settings.address.fill(attempt), self.content(attempt)) {
             (Ok(url), Ok(content)) => (url, content),
-            (Err(error), _) | (_, Err(error)) => return Outcome::refused(of(name, &error)),
+            (Err(error), _) | (_, Err(error)) => {
+                return Judgement::Refused { error: of(name, &error) };
+            }
         };
         let files = self.files.current().await;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let headers = request::headers(delivery, &self.settings, &files, now.as_secs(), &content);
+        let headers = request::headers(attempt, &self.settings, &files, now.as_secs(), &content);
         let (body, progress) = TrackedBody::new(content);
         let until = Instant::now() + self.settings.timeout;
         let call = files.client.post(url).headers(headers).body(Body::wrap(body)).send();
         match timeout_at(until, call).await {
             Ok(Ok(response)) => self.answer(response, until, &files).await,
-            Ok(Err(error)) if error.is_connect() => {
-                Outcome::unavailable(of(name, &format!("cannot be reached: {}", causes(&error))))
-            }
+            Ok(Err(error)) if error.is_connect() => unavailable(name, &causes(&error)),
             Ok(Err(error)) => self.unanswered(&progress, &causes(&error)),
             Err(_) => self.unanswered(
                 &progress,
@@ -96,42 +126,41 @@ impl WebhookSink {
         }
     }
 
-    fn content(&self, delivery: &Delivery) -> Result<Bytes, String> {
+    fn content(&self, attempt: Attempt<'_>) -> Result<Bytes, String> {
         match self.settings.body {
             WebhookBody::Payload => {
-                Ok(delivery.event.envelope().payload.clone().unwrap_or_default())
+                Ok(attempt.event.envelope().payload.clone().unwrap_or_default())
             }
             WebhookBody::CloudEvents => {
                 let Settings { source, content_type, .. } = &self.settings;
-                cloud_event::document(delivery, source, content_type).map(Bytes::from)
+                cloud_event::document(attempt, source, content_type).map(Bytes::from)
             }
             WebhookBody::Json => {
                 let Settings { json, content_type, .. } = &self.settings;
-                json.document(delivery, content_type).map(Bytes::from)
+                json.document(attempt, content_type).map(Bytes::from)
             }
         }
     }
 
     /// What a call means that has no answer, or one that is none.
-    fn unanswered(&self, progress: &Progress, error: &str) -> Outcome {
+    fn unanswered(&self, progress: &Progress, error: &str) -> Judgement {
         let name = &self.settings.name;
         if progress.is_whole() {
-            return Outcome::unknown(of(
-                name,
-                &format!("received the event but did not answer: {error}"),
-            ));
+            let error = of(name, &format!("received the event but did not answer: {error}"));
+            return Judgement::Unknown { error };
         }
         if progress.is_begun() {
-            return Outcome::retry(of(name, &format!("did not receive the whole event: {error}")));
+            let error = of(name, &format!("did not receive the whole event: {error}"));
+            return Judgement::Retry { error, after: None };
         }
-        Outcome::unavailable(of(name, &format!("cannot be reached: {error}")))
+        unavailable(name, error)
     }
 
-    async fn answer(&self, mut response: Response, until: Instant, files: &Snapshot) -> Outcome {
+    async fn answer(&self, mut response: Response, until: Instant, files: &Snapshot) -> Judgement {
         let status = response.status();
         if status.is_success() {
             let _ = timeout(DRAIN_WAIT, read(&mut response, DRAIN_BYTES_MAX)).await;
-            return Outcome::Delivered;
+            return Judgement::Delivered;
         }
         if status.as_u16() == 401 {
             // The file may hold a newer one already.
@@ -177,6 +206,11 @@ async fn read_into(response: &mut Response, bytes_max: usize, kept: &mut Vec<u8>
     }
 }
 
+fn unavailable(name: &str, error: &str) -> Judgement {
+    let error = of(name, &format!("cannot be reached: {error}"));
+    Judgement::Unavailable { error, after: None }
+}
+
 fn of(name: &str, error: &str) -> String {
     format!("webhook {name} {error}")
 }
@@ -197,37 +231,4 @@ fn causes(error: &reqwest::Error) -> String {
         causes.remove(0);
     }
     causes.join(": ")
-}
-
-#[async_trait]
-impl Sink for WebhookSink {
-    async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
-        let mut outcomes = Vec::with_capacity(batch.len());
-        for delivery in batch {
-            outcomes.push(self.call(delivery).await);
-        }
-        outcomes
-    }
-
-    fn calls_max(&self) -> usize {
-        self.settings.calls_max
-    }
-
-    fn deadline(&self) -> Duration {
-        self.settings.timeout + MARGIN
-    }
-
-    fn scope(&self, _: &Delivery) -> String {
-        self.settings.address.scope()
-    }
-
-    async fn check(&self) -> Result<(), String> {
-        let files = Arc::clone(&self.files);
-        let name = &self.settings.name;
-        let checked = tokio::task::spawn_blocking(move || files.check()).await;
-        checked
-            .map_err(|error| error.to_string())
-            .flatten()
-            .map_err(|error| format!("webhook {name}: {error}"))
-    }
 }

@@ -1,14 +1,14 @@
 //! Percent-encoding: values that strangers choose, in a URL and in headers.
 
 /// Text as one segment of a path, or one value of a query: nothing but what RFC 3986 calls unreserved stays.
-pub(super) fn segment(text: &str) -> String {
+pub(crate) fn segment(text: &str) -> String {
     encoded(text.as_bytes(), |byte| {
         byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
     })
 }
 
 /// Bytes as the value of a header: visible ASCII stays but for `%`, so that decoding gives the bytes back.
-pub(super) fn header(bytes: &[u8]) -> String {
+pub(crate) fn header(bytes: &[u8]) -> String {
     encoded(bytes, |byte| byte.is_ascii_graphic() && byte != b'%')
 }
 

@@ -1,15 +1,12 @@
 //! What a receiver gets.
 
 use outbox_core::{Aggregate, EventId, OutboxEvent};
-use outbox_relay::{
-    config::WebhookBody,
-    destination::{Delivery, Outcome, Sink as _},
-};
+use outbox_webhook::internal::{Attempt, Judgement, WebhookBody};
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 
 use super::{
-    Receiver, deliver, delivery, event, file, path,
+    Receiver, deliver, event, file, path,
     receiver::{Request, answer},
     sink, webhook,
 };
@@ -46,8 +43,8 @@ async fn a_call_carries_what_the_document_says() {
     webhook.header_files = vec![format!("X-Api-Key: {}", path(&key))];
     webhook.headers = vec!["X-Tenant: shop 7".into()];
     webhook.content_type = "application/json; charset=utf-8".into();
-    let delivery = Delivery { event: full_event(), topic: Some("shop.Order".into()), attempt: 4 };
-    assert_eq!(sink(&webhook).deliver(&[delivery]).await, [Outcome::Delivered]);
+    let attempt = Attempt { event: &full_event(), topic: Some("shop.Order"), number: 4 };
+    assert_eq!(sink(&webhook).call(attempt).await, Judgement::Delivered);
     let requests = receiver.requests();
     let Request { line, headers, body, .. } = &requests[0];
     assert_eq!(line, "POST /in/Order?type=OrderPaid HTTP/1.1");
@@ -99,7 +96,7 @@ async fn each_secret_signs_and_a_verifier_of_either_agrees() {
         let mut webhook = webhook(receiver.url("/"));
         webhook.body = mode;
         webhook.secret_files = vec![path(&both), path(&old)];
-        assert_eq!(deliver(&sink(&webhook), full_event()).await, Outcome::Delivered);
+        assert_eq!(deliver(&sink(&webhook), full_event()).await, Judgement::Delivered);
         let request = receiver.requests().pop().unwrap();
         assert_eq!(request.header("webhook-signature").unwrap().split(' ').count(), 2);
         let mut headers = HeaderMap::new();
@@ -166,9 +163,9 @@ async fn no_value_of_an_event_ends_a_header_or_is_lost() {
         .unwrap()
         .with_header("causation_id", "c".repeat(100_000))
         .unwrap();
-    let sent = Delivery { event, topic: Some(nasty.into()), attempt: u32::MAX };
+    let sent = Attempt { event: &event, topic: Some(nasty), number: u32::MAX };
     let sink = sink(&webhook(receiver.url("/{topic}/{aggregate_id}")));
-    assert_eq!(sink.deliver(&[sent]).await, [Outcome::Delivered]);
+    assert_eq!(sink.call(sent).await, Judgement::Delivered);
     let request = receiver.requests().remove(0);
     for name in ["event-type", "aggregate-type", "aggregate-id", "event-topic"] {
         assert_eq!(request.header(name), Some(encoded), "{name}");
@@ -186,7 +183,7 @@ async fn cloud_event(event: OutboxEvent, content_type: &str) -> (Request, Value)
     webhook.body = WebhookBody::CloudEvents;
     webhook.content_type = content_type.into();
     webhook.source = "https://shop.example/orders".into();
-    assert_eq!(deliver(&sink(&webhook), event).await, Outcome::Delivered);
+    assert_eq!(deliver(&sink(&webhook), event).await, Judgement::Delivered);
     let request = receiver.requests().remove(0);
     let document = serde_json::from_slice(&request.body).unwrap();
     (request, document)
@@ -330,7 +327,9 @@ async fn a_tombstone_is_told_from_an_empty_payload() {
         OutboxEvent::tombstone("T", &order).unwrap(),
         OutboxEvent::encoded("T", &order, Vec::new().into()).unwrap(),
     ];
-    assert_eq!(sink.deliver(&events.map(delivery)).await, [Outcome::Delivered, Outcome::Delivered]);
+    for event in events {
+        assert_eq!(deliver(&sink, event).await, Judgement::Delivered);
+    }
     let requests = receiver.requests();
     let seen =
         requests.iter().map(|one| (one.header("event-tombstone"), one.header("content-length")));

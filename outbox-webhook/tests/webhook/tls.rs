@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use outbox_relay::destination::Outcome;
+use outbox_webhook::internal::Judgement;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::{
     ServerConfig,
@@ -50,7 +50,7 @@ async fn a_receiver_has_to_prove_its_name() {
         webhook.ca_file = Some(path(&pem));
         let found = outcomes(&webhook, 1).await;
         if wanted.is_empty() {
-            assert_eq!(found, [Outcome::Delivered]);
+            assert_eq!(found, [Judgement::Delivered]);
             assert_eq!(receiver.requests().len(), 1);
         } else {
             let (variant, sentence, _) = parts(&found[0]);

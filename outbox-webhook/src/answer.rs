@@ -8,8 +8,7 @@ use reqwest::{
 };
 use service_kit::printed;
 
-use super::echo;
-use crate::destination::Outcome;
+use crate::{attempt::Judgement, echo};
 
 /// How much of a `Location` is shown, in letters.
 const LOCATION_MAX: usize = 200;
@@ -20,18 +19,18 @@ const TAKEN_LATER: [u16; 4] = [403, 408, 425, 429];
 
 /// The head of an answer, and what was kept of its body.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: StatusCode,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
     /// What `Retry-After` asks for, within what it is granted.
-    pub(super) after: Option<Duration>,
+    pub(crate) after: Option<Duration>,
     /// Where a redirect leads, for people.
-    pub(super) location: String,
+    pub(crate) location: String,
     /// For people.
-    pub(super) body: String,
+    pub(crate) body: String,
 }
 
 /// What a webhook's answer means to its event. `templated`: the URL is made of the event.
-pub(super) fn judge(webhook: &str, answer: Answer, templated: bool) -> Outcome {
+pub(crate) fn judge(webhook: &str, answer: Answer, templated: bool) -> Judgement {
     let Answer { status, after, location, body } = answer;
     let colon = if body.is_empty() { "" } else { ": " };
     let reason = status.canonical_reason().map(|reason| format!(" {reason}")).unwrap_or_default();
@@ -39,33 +38,33 @@ pub(super) fn judge(webhook: &str, answer: Answer, templated: bool) -> Outcome {
         format!("webhook {webhook} answered {}{reason}{hint}{colon}{body}", status.as_u16())
     };
     match status.as_u16() {
-        200..=299 => Outcome::Delivered,
-        300..=399 if location.is_empty() => Outcome::Refused {
+        200..=299 => Judgement::Delivered,
+        300..=399 if location.is_empty() => Judgement::Refused {
             error: said(
                 " without a Location, so the event was not accepted; check what `url` leads to, \
                  such as a cache or a login page, and set it to the receiver",
             ),
         },
-        300..=399 => Outcome::Refused {
+        300..=399 => Judgement::Refused {
             error: said(&format!(
                 " with the Location {location:?}; redirects are not followed, so set `url` to the \
                  final address"
             )),
         },
         // Of who calls, not of what: it befalls every event, and a person or a new file ends it.
-        401 => Outcome::Unavailable { error: said(" (credentials refused)"), after },
-        407 => Outcome::Unavailable { error: said(" (a proxy answered instead)"), after },
+        401 => Judgement::Unavailable { error: said(" (credentials refused)"), after },
+        407 => Judgement::Unavailable { error: said(" (a proxy answered instead)"), after },
         410 if !templated => {
-            Outcome::Unavailable { error: said(" (the receiver wants no more events)"), after }
+            Judgement::Unavailable { error: said(" (the receiver wants no more events)"), after }
         }
-        code @ 400..=499 if !TAKEN_LATER.contains(&code) => Outcome::Refused { error: said("") },
+        code @ 400..=499 if !TAKEN_LATER.contains(&code) => Judgement::Refused { error: said("") },
         // 5xx; and what no specification knows.
-        _ => Outcome::Retry { error: said(""), after },
+        _ => Judgement::Retry { error: said(""), after },
     }
 }
 
 /// What `Retry-After` asks for at a time: seconds, or a date. At most `max`; `None` when it is neither.
-pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime, max: Duration) -> Option<Duration> {
+pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime, max: Duration) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let wait = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         // More than fits is longer than any maximum.
@@ -77,13 +76,13 @@ pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime, max: Duration) -
 }
 
 /// Where a redirect leads, for people.
-pub(super) fn location<'s>(headers: &HeaderMap, secrets: impl Iterator<Item = &'s str>) -> String {
+pub(crate) fn location<'s>(headers: &HeaderMap, secrets: impl Iterator<Item = &'s str>) -> String {
     let bytes = headers.get(LOCATION).map(HeaderValue::as_bytes).unwrap_or_default();
     text(bytes, LOCATION_MAX, secrets)
 }
 
 /// What a stranger sent, for people: without secrets that it sends back, cut, as one line that acts on no terminal.
-pub(super) fn text<'s>(
+pub(crate) fn text<'s>(
     bytes: &[u8],
     bytes_max: usize,
     secrets: impl Iterator<Item = &'s str>,
@@ -130,10 +129,10 @@ mod tests {
     fn each_status_has_its_outcome() {
         for status in 100..=999 {
             let word = |templated| match judge("shop", answer(status), templated) {
-                Outcome::Delivered => "delivered",
-                Outcome::Retry { after: Some(_), .. } => "retry",
-                Outcome::Unavailable { after: Some(_), .. } => "unavailable",
-                Outcome::Refused { .. } => "refused",
+                Judgement::Delivered => "delivered",
+                Judgement::Retry { after: Some(_), .. } => "retry",
+                Judgement::Unavailable { after: Some(_), .. } => "unavailable",
+                Judgement::Refused { .. } => "refused",
                 other => panic!("{status}: {other:?}"),
             };
             let wanted = match status {
@@ -150,18 +149,18 @@ mod tests {
 
     #[test]
     fn the_sentence_has_what_the_receiver_said() {
-        let Outcome::Refused { error } = judge("shop", answer(302), false) else { panic!() };
+        let Judgement::Refused { error } = judge("shop", answer(302), false) else { panic!() };
         let wanted = "webhook shop answered 302 Found with the Location \"https://other\"; redirects are not followed, \
                       so set `url` to the final address: no";
         assert_eq!(error, wanted);
         let nowhere = Answer { location: String::new(), ..answer(304) };
-        let Outcome::Refused { error } = judge("shop", nowhere, false) else { panic!() };
+        let Judgement::Refused { error } = judge("shop", nowhere, false) else { panic!() };
         let wanted = "webhook shop answered 304 Not Modified without a Location, so the event was not accepted";
         assert!(error.starts_with(wanted) && !error.contains("redirects"), "{error}");
         let silent = Answer { body: String::new(), ..answer(599) };
         assert_eq!(
             judge("shop", silent, false),
-            Outcome::Retry {
+            Judgement::Retry {
                 error: "webhook shop answered 599".into(),
                 after: Some(Duration::from_secs(7))
             }

@@ -18,32 +18,32 @@ const PART_BYTES: usize = 64 << 10;
 
 /// How far a call has come. What was never whole at the receiver was not taken by it.
 #[derive(Clone, Debug)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     taken: Arc<AtomicUsize>,
     bytes: usize,
 }
 
 impl Progress {
     /// Whether a connection has begun to send it.
-    pub(super) fn is_begun(&self) -> bool {
+    pub(crate) fn is_begun(&self) -> bool {
         self.bytes == 0 || self.taken.load(Relaxed) > 0
     }
 
     /// Whether all of it may have arrived. Nobody is asked for a body without bytes, so it always may.
-    pub(super) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.taken.load(Relaxed) >= self.bytes
     }
 }
 
 /// Bytes that are sent part by part.
 #[derive(Debug)]
-pub(super) struct TrackedBody {
+pub(crate) struct TrackedBody {
     rest: Bytes,
     progress: Progress,
 }
 
 impl TrackedBody {
-    pub(super) fn new(bytes: Bytes) -> (Self, Progress) {
+    pub(crate) fn new(bytes: Bytes) -> (Self, Progress) {
         let progress = Progress { taken: Arc::default(), bytes: bytes.len() };
         (Self { rest: bytes, progress: progress.clone() }, progress)
     }

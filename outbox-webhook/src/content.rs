@@ -12,7 +12,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// What a file is for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Role {
+pub(crate) enum Role {
     Secrets,
     Bearer,
     Basic,
@@ -22,7 +22,7 @@ pub(super) enum Role {
 
 impl Role {
     /// The key that names it.
-    pub(super) fn key(&self) -> &'static str {
+    pub(crate) fn key(&self) -> &'static str {
         match self {
             Self::Secrets => "webhooks.secret_files",
             Self::Bearer => "webhooks.bearer_file",
@@ -34,25 +34,25 @@ impl Role {
 }
 
 /// What a file holds.
-pub(super) enum Held {
+pub(crate) enum Held {
     Secrets(Vec<WebhookKey>),
     Header(HeaderName, HeaderValue),
     Authority(Vec<CertificateDer<'static>>),
 }
 
 /// A file that was read.
-pub(super) struct Content {
-    pub(super) bytes: Vec<u8>,
-    pub(super) held: Held,
+pub(crate) struct Content {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) held: Held,
     /// What of it may be in no text.
-    pub(super) secrets: Vec<String>,
+    pub(crate) secrets: Vec<String>,
 }
 
 /// The bytes of a file.
 ///
 /// # Errors
 /// Why there are none, with its name.
-pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, String> {
+pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path);
     let read = file.and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
@@ -73,7 +73,7 @@ impl Content {
     ///
     /// # Errors
     /// What is wrong with it, with its name and without anything of it.
-    pub(super) fn read(role: &Role, path: &Path, bytes: Vec<u8>) -> Result<Self, String> {
+    pub(crate) fn read(role: &Role, path: &Path, bytes: Vec<u8>) -> Result<Self, String> {
         let file = path.display();
         if *role == Role::Authority {
             let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();

@@ -2,19 +2,17 @@
 
 use std::time::Duration;
 
-use outbox_relay::{
-    config::{Config, Overrides, Webhook, WebhookBody},
-    destination::{Sink as _, http::WebhookSink},
-};
+use outbox_webhook::internal::{self, Caller, Webhook, WebhookBody};
 
 use super::{file, path};
 
-fn problems(webhooks: Vec<Webhook>, fatal: bool) -> Vec<String> {
-    let mut config = Config::new("localhost:1", "sqlite:d");
-    config.webhooks = webhooks;
-    let found =
-        config.validate().into_iter().filter(|problem| problem.keys[0].starts_with("webhooks"));
-    found.filter(|problem| problem.fatal == fatal).map(|problem| problem.text).collect()
+fn problems(webhook: &Webhook, fatal: bool) -> Vec<String> {
+    let found = internal::problems(webhook).into_iter().filter(|problem| problem.fatal == fatal);
+    found.map(|problem| problem.text).collect()
+}
+
+fn new(webhook: &Webhook) -> Result<Caller, String> {
+    Caller::new(webhook, |_, _| ())
 }
 
 fn signed(change: impl FnOnce(&mut Webhook)) -> Webhook {
@@ -34,18 +32,10 @@ fn json_fields(webhook: &mut Webhook, fields: &[&str]) {
 /// What is changed, and what is said of it.
 const WRONG: &[(Change, &str)] = &[
     (
-        |w| w.name.clear(),
-        "`webhooks.name` of \"\" is invalid: expected non-empty string, found \"\"",
-    ),
-    (
         |w| w.name = "a b".into(),
         "`webhooks.name` of \"a b\" may contain letters, digits, `.`, `_` and `-`, at most 63",
     ),
     (|w| w.name = "x".repeat(64), "at most 63"),
-    (
-        |w| w.url.clear(),
-        "`webhooks.url` of \"shop\" is invalid: expected non-empty string, found \"\"",
-    ),
     (
         |w| w.url = "shop.example".into(),
         "`webhooks.url` of \"shop\" begins neither with https:// nor with http://",
@@ -75,9 +65,8 @@ const WRONG: &[(Change, &str)] = &[
     ),
     (|w| w.url = "http://localhost.example/".into(), "names another machine"),
     (|w| w.url = "http://10.0.0.1/".into(), "names another machine"),
-    (|w| w.source.clear(), "`webhooks.source` of \"shop\" is invalid: expected non-empty string"),
     (|w| w.source = "a b".into(), "`webhooks.source` of \"shop\" is not a URI reference"),
-    (|w| w.content_type.clear(), "expected non-empty string"),
+    (|w| w.content_type.clear(), "is not a media type"),
     (|w| w.header_names = vec!["Event-Type".into()], "has an entry without a colon"),
     (
         |w| w.header_names = vec!["webhook-id: X-Id".into()],
@@ -113,19 +102,6 @@ const WRONG: &[(Change, &str)] = &[
         "`webhooks.content_type` of \"shop\" is not a media type, such as application/json",
     ),
     (|w| w.content_type = "a/b\r\nx: y".into(), "is not a media type"),
-    (
-        |w| w.timeout = Duration::ZERO,
-        "`webhooks.timeout` of \"shop\" is invalid: expected duration 1ms–10m, found \"0s\"",
-    ),
-    (|w| w.timeout = Duration::from_secs(601), "expected duration 1ms–10m"),
-    (|w| w.connect_timeout = Duration::ZERO, "`webhooks.connect_timeout` of \"shop\" is invalid"),
-    (
-        |w| w.calls_max = 0,
-        "`webhooks.calls_max` of \"shop\" is invalid: expected integer 1–10000, found `0`",
-    ),
-    (|w| w.calls_max = 10_001, "expected integer 1–10000"),
-    (|w| w.retry_after_max = Duration::from_secs(700_000), "expected duration 0s–7d"),
-    (|w| w.response_bytes_max = 65_537, "expected size 0–64KiB"),
     (
         |w| w.headers = vec!["X-Tenant".into()],
         "`webhooks.headers` of \"shop\" has an entry without a colon; write \"Name: value\"",
@@ -178,13 +154,13 @@ const WRONG: &[(Change, &str)] = &[
 fn a_value_that_cannot_work_is_refused_with_a_sentence() {
     for (at, (change, sentence)) in WRONG.iter().enumerate() {
         let webhook = signed(change);
-        let found = problems(vec![webhook.clone()], true);
+        let found = problems(&webhook, true);
         assert!(found.iter().any(|text| text.contains(sentence)), "{at}: {sentence}\n{found:?}");
         assert!(
             found.iter().all(|text| !text.contains("secret@") && !text.contains("t0k3n")),
             "{found:?}"
         );
-        let error = WebhookSink::new(&webhook).unwrap_err();
+        let error = new(&webhook).unwrap_err();
         assert!(error.contains(sentence), "{error}");
     }
 }
@@ -221,18 +197,18 @@ fn what_is_in_a_file_and_cannot_be_used_is_said_without_it() {
         webhook.headers = vec![path(&file)];
         change(&mut webhook);
         webhook.headers.clear();
-        let error = WebhookSink::new(&webhook).unwrap_err();
+        let error = new(&webhook).unwrap_err();
         assert!(error.contains(sentence), "{at}: {error}");
         assert!(!error.contains("c4n4ry"), "{error}");
     }
     let large = file(&"x".repeat((1 << 20) + 1));
     let missing = signed(|webhook| webhook.secret_files = vec!["/nowhere/file".into()]);
-    assert!(WebhookSink::new(&missing).unwrap_err().contains("cannot read /nowhere/file"));
+    assert!(new(&missing).unwrap_err().contains("cannot read /nowhere/file"));
     let large = signed(|webhook| webhook.secret_files = vec![path(&large)]);
-    assert!(WebhookSink::new(&large).unwrap_err().contains("is larger than 1 MiB"));
+    assert!(new(&large).unwrap_err().contains("is larger than 1 MiB"));
     let many = file(&"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n".repeat(5));
     let many = signed(|webhook| webhook.secret_files = vec![path(&many), path(&many)]);
-    assert!(WebhookSink::new(&many).unwrap_err().contains(
+    assert!(new(&many).unwrap_err().contains(
         "contain 10 secrets; at most 8 are \
                                                            allowed"
     ));
@@ -244,13 +220,13 @@ fn what_is_doubtful_is_said() {
         webhook.url = "http://shop.example/".into();
         webhook.insecure_http = true;
     });
-    let found = problems(vec![open], false);
+    let found = problems(&open, false);
     assert!(
         found[0].contains("`webhooks.insecure_http` of \"shop\" is true: events go unencrypted"),
         "{found:?}"
     );
     let unsigned = signed(|webhook| webhook.secret_files.clear());
-    let found = problems(vec![unsigned], false);
+    let found = problems(&unsigned, false);
     assert!(found[0].contains("a receiver cannot authenticate the caller"), "{found:?}");
     for good in [
         signed(|_| ()),
@@ -259,8 +235,8 @@ fn what_is_doubtful_is_said() {
         signed(|webhook| webhook.body = WebhookBody::CloudEvents),
         super::webhook("http://localhost"),
     ] {
-        assert_eq!(problems(vec![good.clone()], true), [""; 0]);
-        assert_eq!(problems(vec![good], false), [""; 0]);
+        assert_eq!(problems(&good, true), [""; 0]);
+        assert_eq!(problems(&good, false), [""; 0]);
     }
 }
 
@@ -271,55 +247,13 @@ fn a_secret_that_others_may_read_is_doubted() {
     let secrets = file("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
     std::fs::set_permissions(secrets.path(), std::fs::Permissions::from_mode(0o644)).unwrap();
     let webhook = signed(|webhook| webhook.secret_files = vec![path(&secrets)]);
-    let found = problems(vec![webhook], false);
+    let found = problems(&webhook, false);
     assert!(found[0].contains("other users of this machine may read (mode 0644)"), "{found:?}");
 }
 
 #[test]
 fn calls_and_their_length_are_bounded_as_configured() {
-    let sink = WebhookSink::new(&super::webhook("http://localhost/")).unwrap();
-    assert_eq!((sink.name(), sink.calls_max(), sink.batch_max()), ("shop", 64, 1));
-    assert_eq!(sink.deadline(), Duration::from_secs(15));
-}
-
-#[test]
-fn two_webhooks_have_two_names() {
-    let found = problems(vec![signed(|_| ()), signed(|_| ())], true);
-    assert_eq!(found, ["two [[webhooks]] have the `name` \"shop\"; rename one"]);
-}
-
-#[test]
-fn webhooks_are_read_from_a_file() {
-    let text = "[kafka]\nbootstrap = \"localhost:1\"\ntopic = \"t\"\n[database]\nurl = \"sqlite:x\"\n\
-                [[webhooks]]\nname = \"shop\"\nurl = \"https://shop.example/{topic}\"\nbody = \"cloudevents\"\n\
-                timeout = \"20s\"\nresponse_bytes_max = \"2KiB\"\nheaders = [\"X-Tenant: 7\"]\nsecret_files = [\"/run/a\"]\n\
-                [[webhooks]]\nname = \"crm\"\nurl = \"http://localhost/\"\n";
-    let load = |text: &str| {
-        let file = file(text);
-        Config::load(Some(file.path()), [], &Overrides::new())
-    };
-    let config = load(text).unwrap();
-    let [shop, crm] = &config.webhooks[..] else { panic!() };
-    assert_eq!(
-        (shop.body, shop.timeout.as_secs(), shop.response_bytes_max),
-        (WebhookBody::CloudEvents, 20, 2_048)
-    );
-    assert_eq!(
-        crm,
-        &Webhook { name: "crm".into(), url: "http://localhost/".into(), ..Webhook::default() }
-    );
-    for (change, sentence) in [
-        (("name = \"crm\"\n", ""), "`name` is missing in the [[webhooks]] of"),
-        (("\"20s\"", "\"0s\""), "expected duration 1ms–10m, found \"0s\""),
-        (
-            ("\"cloudevents\"", "\"xml\""),
-            "expected one of payload, cloudevents, json, found \"xml\"",
-        ),
-        (("timeout", "time_out"), "unknown key `webhooks.time_out`"),
-        (("https://shop", "ftp://shop"), "begins neither with https:// nor with http://"),
-        (("name = \"crm\"", "name = \"shop\""), "two [[webhooks]] have the `name` \"shop\""),
-    ] {
-        let error = load(&text.replacen(change.0, change.1, 1)).unwrap_err().to_string();
-        assert!(error.contains(sentence), "{sentence}: {error}");
-    }
+    let caller = new(&super::webhook("http://localhost/")).unwrap();
+    assert_eq!((caller.name(), caller.calls_max()), ("shop", 64));
+    assert_eq!(caller.deadline(), Duration::from_secs(15));
 }

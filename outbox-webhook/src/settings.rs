@@ -3,10 +3,15 @@
 use std::{collections::HashMap, path::PathBuf, time::Duration};
 
 use reqwest::header::{HeaderName, HeaderValue};
-use service_kit::{Problem, Section as _, doubt_of, is_name};
+use service_kit::{Problem, doubt_of, is_name};
 
-use super::{address::Address, cloud_event, content::Role, json_body::JsonBody};
-use crate::config::{Webhook, WebhookBody};
+use crate::{
+    address::Address,
+    cloud_event,
+    content::Role,
+    json_body::JsonBody,
+    webhook::{Webhook, WebhookBody},
+};
 
 /// The longest name of a webhook.
 const NAME_MAX: usize = 63;
@@ -52,43 +57,35 @@ const RENAMED_HEADERS: &[&str] = &[
 
 /// A webhook that can work, as far as can be seen without its files.
 #[derive(Clone, Debug)]
-pub(super) struct Settings {
-    pub(super) name: String,
-    pub(super) address: Address,
-    pub(super) body: WebhookBody,
-    pub(super) json: JsonBody,
+pub(crate) struct Settings {
+    pub(crate) name: String,
+    pub(crate) address: Address,
+    pub(crate) body: WebhookBody,
+    pub(crate) json: JsonBody,
     /// Other names of headers; `None`: not sent.
-    pub(super) header_names: HashMap<&'static str, Option<HeaderName>>,
-    pub(super) source: String,
-    pub(super) content_type: String,
+    pub(crate) header_names: HashMap<&'static str, Option<HeaderName>>,
+    pub(crate) source: String,
+    pub(crate) content_type: String,
     /// `Content-Type` of each call.
-    pub(super) content_header: HeaderValue,
-    pub(super) timeout: Duration,
-    pub(super) connect_timeout: Duration,
-    pub(super) calls_max: usize,
-    pub(super) retry_after_max: Duration,
-    pub(super) response_bytes_max: usize,
-    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
-    pub(super) files: Vec<(Role, PathBuf)>,
+    pub(crate) content_header: HeaderValue,
+    pub(crate) timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) calls_max: usize,
+    pub(crate) retry_after_max: Duration,
+    pub(crate) response_bytes_max: usize,
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    pub(crate) files: Vec<(Role, PathBuf)>,
 }
 
-/// All that is wrong or doubtful about webhooks.
-pub(crate) fn problems(webhooks: &[Webhook]) -> Vec<Problem> {
-    let mut found = Vec::new();
-    for (at, webhook) in webhooks.iter().enumerate() {
-        found.extend(Settings::read(webhook).1);
-        if !webhook.name.is_empty() && webhooks[..at].iter().any(|other| other.name == webhook.name)
-        {
-            let text = format!("two [[webhooks]] have the `name` {:?}; rename one", webhook.name);
-            found.push(Problem::fatal(&["webhooks.name"], text));
-        }
-    }
-    found
+/// All that is wrong or doubtful about a webhook, but for values that are missing or out of bounds: whoever reads the
+/// configuration knows these.
+pub fn problems(webhook: &Webhook) -> Vec<Problem> {
+    Settings::read(webhook).1
 }
 
 impl Settings {
     /// The settings, unless something keeps them from working; and all that is wrong or doubtful.
-    pub(super) fn read(webhook: &Webhook) -> (Option<Self>, Vec<Problem>) {
+    pub(crate) fn read(webhook: &Webhook) -> (Option<Self>, Vec<Problem>) {
         let mut complaints = Complaints { name: &webhook.name, found: Vec::new() };
         let settings = read(webhook, &mut complaints);
         let fatal = complaints.found.iter().any(|problem| problem.fatal);
@@ -117,7 +114,6 @@ impl Complaints<'_> {
 }
 
 fn read(webhook: &Webhook, complaints: &mut Complaints<'_>) -> Option<Settings> {
-    bounds(webhook, complaints);
     if !webhook.name.is_empty() && !is_name(&webhook.name, NAME_MAX) {
         complaints.fatal(
             "webhooks.name",
@@ -161,17 +157,6 @@ fn read(webhook: &Webhook, complaints: &mut Complaints<'_>) -> Option<Settings> 
         headers,
         files,
     })
-}
-
-/// What is out of bounds, in values that were set without reading a file.
-fn bounds(webhook: &Webhook, complaints: &mut Complaints<'_>) {
-    let values = toml::Table::try_from(webhook).unwrap_or_default();
-    for key in Webhook::KEYS {
-        let Some(value) = values.get(key.name()) else { continue };
-        if let Err(complaint) = key.kind.read(value, false) {
-            complaints.fatal(key.path, format!("is invalid: {complaint}"));
-        }
-    }
 }
 
 fn address(webhook: &Webhook, complaints: &mut Complaints<'_>) -> Option<Address> {

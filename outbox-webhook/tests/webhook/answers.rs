@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use outbox_core::{Aggregate, OutboxEvent};
-use outbox_relay::destination::{Outcome, Sink as _};
+use outbox_webhook::internal::Judgement;
 
 use super::{
     Receiver, deliver, event, outcomes, parts,
@@ -104,7 +104,7 @@ async fn a_body_that_drips_changes_no_outcome_and_holds_nothing_up() {
         |status: &str| Step::Drip(text(status, "", &"x".repeat(500)), Duration::from_millis(5));
     // The head takes a quarter of a second, the body would take two and a half.
     let receiver = Receiver::start([slow("200 OK")]).await;
-    assert_eq!(outcomes(&webhook(receiver.url("/")), 1).await, [Outcome::Delivered]);
+    assert_eq!(outcomes(&webhook(receiver.url("/")), 1).await, [Judgement::Delivered]);
     assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
     let receiver = Receiver::start([slow("500 x")]).await;
     let mut webhook = webhook(receiver.url("/"));
@@ -186,7 +186,7 @@ async fn a_receiver_of_http_1_0_is_understood() {
     ])
     .await;
     let found = outcomes(&webhook(receiver.url("/")), 2).await;
-    assert_eq!(found[0], Outcome::Delivered);
+    assert_eq!(found[0], Judgement::Delivered);
     assert_eq!(
         parts(&found[1]),
         ("retry", "webhook shop answered 503 Service Unavailable: later", None)
@@ -272,7 +272,7 @@ async fn a_url_that_an_event_cannot_fill_refuses_it_and_calls_nobody() {
     let wanted = "webhook shop has {topic} in its `url`, and the event has no topic";
     assert_eq!(parts(&found), ("refused", wanted, None));
     assert_eq!(receiver.connections(), 0);
-    assert_eq!(sink.scope(&super::delivery(event())), format!("http://{}", receiver.address));
+    assert_eq!(sink.scope(), format!("http://{}", receiver.address));
 }
 
 #[tokio::test]

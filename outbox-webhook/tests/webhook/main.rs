@@ -1,5 +1,4 @@
 //! The HTTP destination against a receiver that does what a script says.
-#![cfg(feature = "webhook")]
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod answers;
@@ -12,25 +11,20 @@ mod tls;
 use std::time::Duration;
 
 use outbox_core::{Aggregate, OutboxEvent};
-use outbox_relay::{
-    config::Webhook,
-    destination::{Delivery, Outcome, Sink as _, http::WebhookSink},
-};
+use outbox_webhook::internal::{Attempt, Caller, Judgement, Webhook};
 use receiver::Receiver;
 
 /// The configuration of a webhook that calls `url`, with short times.
 fn webhook(url: impl Into<String>) -> Webhook {
     Webhook {
-        name: "shop".into(),
-        url: url.into(),
         timeout: Duration::from_secs(5),
         connect_timeout: Duration::from_secs(2),
-        ..Webhook::default()
+        ..Webhook::new("shop", url)
     }
 }
 
-fn sink(webhook: &Webhook) -> WebhookSink {
-    WebhookSink::new(webhook).unwrap()
+fn sink(webhook: &Webhook) -> Caller {
+    Caller::new(webhook, |_, _| ()).unwrap()
 }
 
 fn event() -> OutboxEvent {
@@ -38,19 +32,13 @@ fn event() -> OutboxEvent {
     OutboxEvent::new("OrderPaid", &order, &250).unwrap()
 }
 
-fn delivery(event: OutboxEvent) -> Delivery {
-    Delivery { event, topic: None, attempt: 1 }
-}
-
 /// Delivers one event, and answers what became of it.
-async fn deliver(sink: &WebhookSink, event: OutboxEvent) -> Outcome {
-    let mut outcomes = sink.deliver(&[delivery(event)]).await;
-    assert_eq!(outcomes.len(), 1);
-    outcomes.remove(0)
+async fn deliver(sink: &Caller, event: OutboxEvent) -> Judgement {
+    sink.call(Attempt { event: &event, topic: None, number: 1 }).await
 }
 
 /// What a script of answers leads to, an event for each.
-async fn outcomes(webhook: &Webhook, events: usize) -> Vec<Outcome> {
+async fn outcomes(webhook: &Webhook, events: usize) -> Vec<Judgement> {
     let sink = sink(webhook);
     let mut outcomes = Vec::new();
     for _ in 0..events {
@@ -60,14 +48,13 @@ async fn outcomes(webhook: &Webhook, events: usize) -> Vec<Outcome> {
 }
 
 /// The variant of an outcome and its sentence.
-fn parts(outcome: &Outcome) -> (&'static str, &str, Option<Duration>) {
+fn parts(outcome: &Judgement) -> (&'static str, &str, Option<Duration>) {
     match outcome {
-        Outcome::Delivered => ("delivered", "", None),
-        Outcome::Retry { error, after } => ("retry", error, *after),
-        Outcome::Refused { error } => ("refused", error, None),
-        Outcome::Unavailable { error, after } => ("unavailable", error, *after),
-        Outcome::Unknown { error } => ("unknown", error, None),
-        _ => ("new", "", None),
+        Judgement::Delivered => ("delivered", "", None),
+        Judgement::Retry { error, after } => ("retry", error, *after),
+        Judgement::Refused { error } => ("refused", error, None),
+        Judgement::Unavailable { error, after } => ("unavailable", error, *after),
+        Judgement::Unknown { error } => ("unknown", error, None),
     }
 }
 

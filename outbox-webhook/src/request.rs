@@ -3,17 +3,17 @@
 use outbox_core::OutboxEvent;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
-use super::{
-    cloud_event, files::Snapshot, percent, settings::Settings, tracing_context::TracingContext,
+use crate::{
+    attempt::Attempt, cloud_event, files::Snapshot, percent, settings::Settings,
+    tracing_context::TracingContext,
 };
-use crate::destination::Delivery;
 
 /// The longest value of a header that a stranger chooses, encoded. An id of the longest kind fits.
 const VALUE_BYTES_MAX: usize = 4 << 10;
 
 /// The headers of a call at a time, in seconds since 1970.
-pub(super) fn headers(
-    delivery: &Delivery,
+pub(crate) fn headers(
+    attempt: Attempt<'_>,
     settings: &Settings,
     files: &Snapshot,
     timestamp: u64,
@@ -44,19 +44,19 @@ pub(super) fn headers(
             headers.insert(name, value);
         }
     };
-    let id = delivery.event.id().to_string();
+    let id = attempt.event.id().to_string();
     put("idempotency-key", id.as_bytes());
     put("webhook-id", id.as_bytes());
     let timestamp = timestamp.to_string();
     put("webhook-timestamp", timestamp.as_bytes());
-    put("delivery-attempt", delivery.attempt.to_string().as_bytes());
-    for (name, value) in event_headers(&delivery.event) {
+    put("delivery-attempt", attempt.number.to_string().as_bytes());
+    for (name, value) in event_headers(attempt.event) {
         put(name, value.as_bytes());
     }
-    if let Some(topic) = &delivery.topic {
+    if let Some(topic) = attempt.topic {
         put("event-topic", topic.as_bytes());
     }
-    let context = TracingContext::of(&delivery.event);
+    let context = TracingContext::of(attempt.event);
     for (name, value) in
         [("correlation-id", context.correlation_id), ("causation-id", context.causation_id)]
     {

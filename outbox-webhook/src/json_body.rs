@@ -7,8 +7,7 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use super::cloud_event;
-use crate::destination::Delivery;
+use crate::{attempt::Attempt, cloud_event};
 
 /// Fields unless others are configured.
 const DEFAULT: &[&str] = &["id: id", "type: type", "payload: payload"];
@@ -45,14 +44,14 @@ enum FieldContent {
 
 /// The fields of the object, in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct JsonBody(Vec<(String, FieldContent)>);
+pub(crate) struct JsonBody(Vec<(String, FieldContent)>);
 
 impl JsonBody {
     /// Reads lines `name: content`; without any, `id`, `type` and `payload`.
     ///
     /// # Errors
     /// What is wrong with a line, as the end of a sentence about its key.
-    pub(super) fn read(lines: &[String]) -> Result<Self, String> {
+    pub(crate) fn read(lines: &[String]) -> Result<Self, String> {
         let mut fields: Vec<(String, FieldContent)> = Vec::new();
         let default = DEFAULT.iter().copied().filter(|_| lines.is_empty());
         for line in lines.iter().map(String::as_str).chain(default) {
@@ -77,14 +76,14 @@ impl JsonBody {
     ///
     /// # Errors
     /// Never, as far as is known: all of it is text.
-    pub(super) fn document(
+    pub(crate) fn document(
         &self,
-        delivery: &Delivery,
+        attempt: Attempt<'_>,
         content_type: &str,
     ) -> Result<Vec<u8>, String> {
         let field = |(name, content): &(String, FieldContent)| match content {
-            FieldContent::Payload => payload(name, delivery, content_type),
-            content => Ok((name.clone(), value(*content, delivery)?)),
+            FieldContent::Payload => payload(name, attempt, content_type),
+            content => Ok((name.clone(), value(*content, attempt)?)),
         };
         let fields: Result<Vec<_>, serde_json::Error> = self.0.iter().map(field).collect();
         let mut bytes = Vec::new();
@@ -96,8 +95,8 @@ impl JsonBody {
 
 type Raw = Result<Box<RawValue>, serde_json::Error>;
 
-fn value(content: FieldContent, delivery: &Delivery) -> Raw {
-    let event = delivery.event.envelope();
+fn value(content: FieldContent, attempt: Attempt<'_>) -> Raw {
+    let event = attempt.event.envelope();
     match content {
         FieldContent::Id => to_raw_value(&event.event_id.to_string()),
         FieldContent::EventType => to_raw_value(event.event_type.as_str()),
@@ -106,9 +105,9 @@ fn value(content: FieldContent, delivery: &Delivery) -> Raw {
         FieldContent::AggregateVersion => to_raw_value(&event.aggregate_version),
         FieldContent::SchemaVersion => to_raw_value(&event.schema_version),
         FieldContent::OccurredAt => to_raw_value(&cloud_event::time(event)),
-        FieldContent::DedupKey => to_raw_value(&delivery.event.dedup_key()),
-        FieldContent::Topic => to_raw_value(&delivery.topic),
-        FieldContent::Attempt => to_raw_value(&delivery.attempt),
+        FieldContent::DedupKey => to_raw_value(&attempt.event.dedup_key()),
+        FieldContent::Topic => to_raw_value(&attempt.topic),
+        FieldContent::Attempt => to_raw_value(&attempt.number),
         FieldContent::Payload => to_raw_value(&()),
     }
 }
@@ -116,10 +115,10 @@ fn value(content: FieldContent, delivery: &Delivery) -> Raw {
 /// The payload as it is where JSON holds it, else in base64 under the field's name with `_base64`.
 fn payload(
     name: &str,
-    delivery: &Delivery,
+    attempt: Attempt<'_>,
     content_type: &str,
 ) -> Result<(String, Box<RawValue>), serde_json::Error> {
-    let Some(bytes) = delivery.event.envelope().payload.as_deref() else {
+    let Some(bytes) = attempt.event.envelope().payload.as_deref() else {
         return Ok((name.to_owned(), to_raw_value(&())?));
     };
     Ok(match cloud_event::inline(bytes, content_type) {

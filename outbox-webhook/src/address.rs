@@ -3,12 +3,11 @@
 use outbox_core::Envelope;
 use reqwest::Url;
 
-use super::percent;
-use crate::destination::Delivery;
+use crate::{attempt::Attempt, percent};
 
 /// `https://shop.example/{aggregate_type}/events`, taken apart.
 #[derive(Clone, Debug)]
-pub(super) struct Address {
+pub(crate) struct Address {
     /// Scheme, host and port: never an event's choice.
     origin: String,
     parts: Vec<Part>,
@@ -30,7 +29,7 @@ impl Address {
     ///
     /// # Errors
     /// What is wrong with it and what to write, behind the name of its key.
-    pub(super) fn read(text: &str) -> Result<Self, String> {
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
         let Some((scheme, rest)) = text.split_once("://").filter(|(scheme, _)| {
             ["https", "http"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
         }) else {
@@ -71,8 +70,8 @@ impl Address {
     ///
     /// # Errors
     /// Why there is none, behind the name of the destination.
-    pub(super) fn fill(&self, delivery: &Delivery) -> Result<Url, String> {
-        let Envelope { event_type, aggregate, .. } = delivery.event.envelope();
+    pub(crate) fn fill(&self, attempt: Attempt<'_>) -> Result<Url, String> {
+        let Envelope { event_type, aggregate, .. } = attempt.event.envelope();
         let mut filled = String::new();
         for part in &self.parts {
             match part {
@@ -80,7 +79,7 @@ impl Address {
                 Part::EventType => filled += &percent::segment(event_type),
                 Part::AggregateType => filled += &percent::segment(aggregate.aggregate_type()),
                 Part::AggregateId => filled += &percent::segment(aggregate.aggregate_id()),
-                Part::Topic => match &delivery.topic {
+                Part::Topic => match attempt.topic {
                     Some(topic) => filled += &percent::segment(topic),
                     None => {
                         return Err(
@@ -103,20 +102,20 @@ impl Address {
     }
 
     /// Whether path or query differ between events.
-    pub(super) fn is_filled(&self) -> bool {
+    pub(crate) fn is_filled(&self) -> bool {
         self.parts.iter().any(|part| part.text().is_none())
     }
 
     /// Scheme, host and port.
-    pub(super) fn scope(&self) -> String {
+    pub(crate) fn scope(&self) -> String {
         self.example.origin().ascii_serialization()
     }
 
-    pub(super) fn is_encrypted(&self) -> bool {
+    pub(crate) fn is_encrypted(&self) -> bool {
         self.example.scheme() == "https"
     }
 
-    pub(super) fn is_loopback(&self) -> bool {
+    pub(crate) fn is_loopback(&self) -> bool {
         self.example.host_str().is_some_and(service_kit::is_loopback)
     }
 }
@@ -167,17 +166,22 @@ mod tests {
 
     use super::*;
 
-    fn delivery(event_type: &str, id: &str, topic: Option<&str>) -> Delivery {
+    fn fill(
+        address: &Address,
+        event_type: &str,
+        id: &str,
+        topic: Option<&str>,
+    ) -> Result<Url, String> {
         let aggregate = Aggregate::new("Purchase Order", id).unwrap();
-        let event = OutboxEvent::new(event_type, &aggregate, &1).unwrap();
-        Delivery { event, topic: topic.map(Into::into), attempt: 1 }
+        let event = &OutboxEvent::new(event_type, &aggregate, &1).unwrap();
+        address.fill(Attempt { event, topic, number: 1 })
     }
 
     #[test]
     fn each_value_is_one_segment() {
         let text = "https://shop.example:8443/in/{aggregate_type}/{aggregate_id}?t={event_type}&at={topic}";
         let address = Address::read(text).unwrap();
-        let url = address.fill(&delivery("a&b=c#d", "../../admin?x", Some("shop.orders"))).unwrap();
+        let url = fill(&address, "a&b=c#d", "../../admin?x", Some("shop.orders")).unwrap();
         let wanted = "https://shop.example:8443/in/Purchase%20Order/..%2F..%2Fadmin%3Fx?t=a%26b%3Dc%23d&at=shop.orders";
         assert_eq!(url.as_str(), wanted);
         assert_eq!(address.scope(), "https://shop.example:8443");
@@ -187,23 +191,23 @@ mod tests {
     fn an_event_never_leaves_the_path_it_was_given() {
         let address = Address::read("https://h/in/{aggregate_id}/x").unwrap();
         for id in [".", ".."] {
-            let error = address.fill(&delivery("t", id, None)).unwrap_err();
+            let error = fill(&address, "t", id, None).unwrap_err();
             assert!(error.contains("`.` or `..`"), "{error}");
         }
         for id in ["...", "%2e%2e", "a..b", "\\..\\", "@evil.example", ":80"] {
-            let url = address.fill(&delivery("t", id, None)).unwrap();
+            let url = fill(&address, "t", id, None).unwrap();
             assert_eq!(url.path_segments().unwrap().count(), 3, "{url}");
             assert_eq!(url.host_str(), Some("h"));
         }
         let dotted = Address::read("https://h/.{aggregate_id}/x").unwrap();
-        assert!(dotted.fill(&delivery("t", ".", None)).is_err());
+        assert!(fill(&dotted, "t", ".", None).is_err());
     }
 
     #[test]
     fn a_url_without_a_path_has_the_shortest() {
         for (text, url) in [("http://h", "http://h/"), ("HTTP://H?a", "http://h/?a")] {
             let address = Address::read(text).unwrap();
-            assert_eq!(address.fill(&delivery("t", "1", None)).unwrap().as_str(), url);
+            assert_eq!(fill(&address, "t", "1", None).unwrap().as_str(), url);
             assert!(!address.is_filled());
         }
     }
@@ -211,6 +215,6 @@ mod tests {
     #[test]
     fn a_topic_that_is_asked_for_has_to_be_there() {
         let address = Address::read("https://h/{topic}").unwrap();
-        assert!(address.fill(&delivery("t", "1", None)).unwrap_err().contains("no topic"));
+        assert!(fill(&address, "t", "1", None).unwrap_err().contains("no topic"));
     }
 }

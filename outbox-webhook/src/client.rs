@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use reqwest::{Client, redirect};
 use rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::CertificateDer};
 
-use super::settings::Settings;
+use crate::settings::Settings;
 
 /// How long a connection is kept that nothing uses.
 const IDLE_MAX: Duration = Duration::from_mins(1);
@@ -16,7 +16,7 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 ///
 /// # Errors
 /// What is wrong with them.
-pub(super) fn build(
+pub(crate) fn build(
     settings: &Settings,
     authority: Option<&[CertificateDer<'static>]>,
 ) -> Result<Client, String> {
