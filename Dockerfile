@@ -29,6 +29,7 @@ COPY inbox-schemas inbox-schemas
 COPY inbox-store inbox-store
 COPY migrations migrations
 COPY outbox-core outbox-core
+COPY outbox-debezium outbox-debezium
 COPY outbox-relay outbox-relay
 COPY outbox-webhook outbox-webhook
 COPY service-kit service-kit

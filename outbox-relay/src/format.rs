@@ -2,11 +2,10 @@
 
 use inbox_engine::internal::Rule;
 use outbox_core::{OutboxEvent, Record};
+use outbox_debezium::internal::{ROW, Router};
 
 use crate::{
     config::{Config, Problem, RecordFormat},
-    debezium::Router,
-    placement::ROW,
     topic::Template,
 };
 

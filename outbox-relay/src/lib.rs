@@ -34,15 +34,11 @@ mod build_error;
 pub mod cli;
 pub mod config;
 mod deadline;
-mod debezium;
 pub mod destination;
 mod ended;
 mod feed;
 mod format;
 mod holder;
-#[doc(hidden)]
-pub mod inside;
-mod placement;
 mod port;
 mod pump;
 mod relay;

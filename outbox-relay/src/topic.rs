@@ -1,9 +1,6 @@
 //! Which topic a row goes to: its own, or what the template makes of it.
 
-use service_kit::is_name;
-
-/// The longest name that Kafka takes.
-const NAME_MAX: usize = 249;
+use service_kit::topic_name;
 
 /// `shop.{aggregate_type}`, taken apart.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -48,7 +45,7 @@ impl Template {
         parts.push(Part::Text(rest.to_owned()));
         let template = Self(parts);
         let example = template.fill("x", "x");
-        valid(&example).map_err(|problem| format!("{text:?} {problem}"))?;
+        topic_name(&example).map_err(|problem| format!("{text:?} {problem}"))?;
         Ok(template)
     }
 
@@ -71,7 +68,7 @@ impl Template {
         if topic.is_empty() {
             return Err("the row names no topic, and `kafka.topic` is not set".into());
         }
-        valid(&topic).map_err(|problem| format!("{source} {topic:?}, which {problem}"))?;
+        topic_name(&topic).map_err(|problem| format!("{source} {topic:?}, which {problem}"))?;
         Ok(topic)
     }
 
@@ -85,14 +82,6 @@ impl Template {
             })
             .collect()
     }
-}
-
-/// Whether a topic can have this name.
-pub(crate) fn valid(name: &str) -> Result<(), String> {
-    if is_name(name, NAME_MAX) && name != "." && name != ".." {
-        return Ok(());
-    }
-    Err("is not a valid topic name: letters, digits, `.`, `_` and `-`, at most 249".into())
 }
 
 #[cfg(test)]

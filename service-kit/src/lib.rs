@@ -74,7 +74,7 @@ pub use section::Section;
 pub use security::{Security, SecurityProtocol};
 pub use setting::Setting;
 pub use share::Share;
-pub use table::{KeyTable, is_described, is_identifier, is_name};
+pub use table::{KeyTable, is_described, is_identifier, is_name, topic_name};
 pub use telemetry::{Counter, SignalEntry};
 pub use trace_context::TraceContext;
 pub use traces::{Traces, TracesNotice};

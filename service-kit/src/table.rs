@@ -172,6 +172,17 @@ pub fn is_name(name: &str, length_max: usize) -> bool {
     !name.is_empty() && name.len() <= length_max && name.chars().all(allowed)
 }
 
+/// Whether a topic of Kafka can have this name.
+///
+/// # Errors
+/// The end of a sentence about the name.
+pub fn topic_name(name: &str) -> Result<(), String> {
+    if is_name(name, 249) && name != "." && name != ".." {
+        return Ok(());
+    }
+    Err("is not a valid topic name: letters, digits, `.`, `_` and `-`, at most 249".into())
+}
+
 /// A plain name of SQL: lower-case letters, digits and `_`, not beginning with a digit, at most 63.
 pub fn is_identifier(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';

@@ -37,7 +37,7 @@ const LISTS: [(&str, &[&str]); 3] = [
 ];
 
 /// What a library does not compile without, one list for each database; and `tls`, with which librdkafka is built.
-const EACH: [(&str, &[&str]); 13] = [
+const EACH: [(&str, &[&str]); 14] = [
     ("inbox-engine", &[""]),
     ("inbox-outbox-core", &[""]),
     ("inbox-service-kit", &[""]),
@@ -49,6 +49,7 @@ const EACH: [(&str, &[&str]); 13] = [
     ("inbox-intake", &["postgres", "sqlite"]),
     ("inbox-schemas", &[""]),
     ("inbox-consumer", &["tls,postgres", "tls,sqlite"]),
+    ("inbox-outbox-debezium", &[""]),
     ("inbox-outbox-webhook", &[""]),
     ("inbox-outbox-relay", &["tls,postgres", "tls,sqlite"]),
 ];

@@ -1,9 +1,10 @@
 //! `adopt`: rows of another outbox table are copied into ours, by a trigger.
 
+use outbox_debezium::internal::{Place, Placement};
+
 use super::{Exit, Terminal, failed_call, on, open, options};
 use crate::{
     config::{Config, Debezium, RecordFormat, ValueConverter},
-    placement::{Place, Placement},
     port::{Adoption, DebeziumNeeds, FurtherColumn, Operators, TableMapping, whole},
     relay::address,
 };

@@ -11,7 +11,6 @@
 //! assert!(config.validate().iter().all(|problem| !problem.fatal));
 //! ```
 
-mod debezium;
 mod sections;
 mod validate;
 mod webhooks;
@@ -21,12 +20,13 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
-pub use debezium::{
-    Debezium, EmptyArrayBehavior, KeyConverter, NullBehavior, RecordFormat, ValueConverter,
+pub use outbox_debezium::{
+    Debezium, EmptyArrayBehavior, KeyConverter, NullBehavior, ValueConverter,
 };
 pub(crate) use sections::TABLE;
 pub use sections::{
-    Batch, Config, Database, KEYS, Kafka, Limits, Relaying, Retention, Retry, Route, Wake,
+    Batch, Config, Database, KEYS, Kafka, Limits, RecordFormat, Relaying, Retention, Retry, Route,
+    Wake,
 };
 pub use service_kit::{
     ConfigError, DatabaseKind, DatabaseTls, Http, Key, Kind, Log, LogFormat, Origin, Overrides,

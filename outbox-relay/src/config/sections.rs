@@ -3,11 +3,11 @@
 use std::{path::Path, time::Duration};
 
 use service_kit::{
-    ConfigError, DatabaseTls, Http, Log, Overrides, Raw, Secret, Security, Traces, configuration,
-    properties::Program, section,
+    ConfigError, DatabaseTls, Http, Log, Overrides, Raw, Secret, Security, Traces, choice,
+    configuration, properties::Program, section,
 };
 
-use super::{Debezium, RecordFormat, Webhook};
+use super::{Debezium, Webhook};
 
 configuration! {
     /// Everything a relay is told.
@@ -106,6 +106,16 @@ section! {
         ..flatten security: Security;
         /// Further librdkafka settings by their own names; the list of allowed ones is below.
         raw: Raw;
+    }
+}
+
+choice! {
+    /// What a record of Kafka looks like.
+    pub enum RecordFormat {
+        /// The relay's own: headers by name, the payload as it is.
+        Own = "own",
+        /// What Debezium's outbox event router writes.
+        DebeziumOutbox = "debezium-outbox",
     }
 }
 

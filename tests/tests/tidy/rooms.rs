@@ -95,8 +95,19 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
         ],
     ),
     ("inbox-schemas", &["outbox-core"]),
+    ("outbox-debezium", &["outbox-core", "service-kit"]),
     ("outbox-webhook", &["outbox-core", "service-kit"]),
-    ("outbox-relay", &["inbox-engine", "outbox-core", "outbox-webhook", "rdkafka", "service-kit"]),
+    (
+        "outbox-relay",
+        &[
+            "inbox-engine",
+            "outbox-core",
+            "outbox-debezium",
+            "outbox-webhook",
+            "rdkafka",
+            "service-kit",
+        ],
+    ),
     ("xtask", &[]),
 ];
 
@@ -117,10 +128,6 @@ const ABSENT: &[(&str, &[&str])] = &[
     (
         "outbox-relay/src/destination/",
         &["crate::feed", "crate::port", "crate::pump", "crate::sink"],
-    ),
-    (
-        "outbox-relay/src/debezium/",
-        &["crate::feed", "crate::port", "crate::pump", "crate::sink", "crate::relay"],
     ),
     ("outbox-relay/src/feed/", &["crate::sink", "crate::pump"]),
     ("outbox-relay/src/pump/", &["crate::feed", "crate::port::Operators"]),

@@ -5,19 +5,19 @@ use std::fmt::Write as _;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 
-use super::{
+use crate::{
     connect::{Kind, Schema, Value},
     json::write_string,
     number::{double, float},
 };
 
 /// `StringConverter`, for what the relay gives it: texts and numbers.
-pub(super) fn string(value: &Value) -> Option<Bytes> {
+pub(crate) fn string(value: &Value) -> Option<Bytes> {
     header(value).map(Bytes::from)
 }
 
 /// `SimpleHeaderConverter`.
-pub(super) fn header(value: &Value) -> Option<String> {
+pub(crate) fn header(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
         Value::String(text) => Some(text.clone()),
@@ -30,7 +30,7 @@ pub(super) fn header(value: &Value) -> Option<String> {
 }
 
 /// `JsonConverter`. Without a value and a schema there is nothing to write; without a schema alone it is null.
-pub(super) fn json(schema: Option<&Schema>, value: &Value, schemas: bool) -> Bytes {
+pub(crate) fn json(schema: Option<&Schema>, value: &Value, schemas: bool) -> Bytes {
     let mut out = String::new();
     if schemas {
         out.push_str("{\"schema\":");

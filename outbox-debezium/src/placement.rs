@@ -2,20 +2,23 @@
 
 /// The header in which the trigger of `outbox-relay adopt` tells what the row of the other table had: JSON with `table`,
 /// its name; `payload`, the payload's type; and `columns`, each with name, type and value. It is never sent.
-pub(crate) const ROW: &str = "__debezium.row";
+pub const ROW: &str = "__debezium.row";
 
 /// A column, and what it becomes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Placement {
-    pub(crate) column: String,
-    pub(crate) place: Place,
+pub struct Placement {
+    /// The column.
+    pub column: String,
+    /// What it becomes.
+    pub place: Place,
     /// Its name there.
-    pub(crate) alias: String,
+    pub alias: String,
 }
 
 /// What it becomes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub enum Place {
+    /// A header.
     Header,
     /// A field beside the payload.
     Envelope,
@@ -28,7 +31,7 @@ impl Placement {
     ///
     /// # Errors
     /// One sentence, with the first that is none.
-    pub(crate) fn read(text: &str) -> Result<Vec<Self>, String> {
+    pub fn read(text: &str) -> Result<Vec<Self>, String> {
         if text.trim().is_empty() {
             return Ok(Vec::new());
         }

@@ -4,12 +4,12 @@ use std::fmt::LowerExp;
 
 /// `Double.toString`: the shortest digits that are this number (Java 19 and later; earlier ones write a digit too many at
 /// times), with an exponent from 10^7 on and below 10^-3.
-pub(super) fn double(value: f64) -> String {
+pub(crate) fn double(value: f64) -> String {
     written(value, value.is_nan(), value.is_infinite(), value.is_sign_negative())
 }
 
 /// `Float.toString`.
-pub(super) fn float(value: f32) -> String {
+pub(crate) fn float(value: f32) -> String {
     written(value, value.is_nan(), value.is_infinite(), value.is_sign_negative())
 }
 

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 
 use outbox_core::OutboxEvent;
 
-use super::{
+use crate::{
     connect::{Kind, Schema, Value},
     json::{self, Json},
+    placement::ROW,
+    settings::{Debezium, ValueConverter},
 };
-use crate::config::{Debezium, ValueConverter};
-pub(super) use crate::placement::ROW;
 
 /// The columns of `outbox_events` that settings may name.
 const OWN_COLUMNS: [&str; 8] = [
@@ -28,7 +28,7 @@ const OWN_COLUMNS: [&str; 8] = [
 ///
 /// # Errors
 /// One sentence, when the column is null.
-pub(super) fn routed<'e>(
+pub(crate) fn routed<'e>(
     event: &'e OutboxEvent,
     settings: &Debezium,
 ) -> Result<Cow<'e, str>, String> {
@@ -48,8 +48,8 @@ pub(super) fn routed<'e>(
 }
 
 /// A row of another table, or one that was appended.
-pub(super) struct Row<'a> {
-    pub(super) event: &'a OutboxEvent,
+pub(crate) struct Row<'a> {
+    pub(crate) event: &'a OutboxEvent,
     settings: &'a Debezium,
     adopted: Option<Adopted>,
 }
@@ -63,7 +63,7 @@ struct Adopted {
 impl<'a> Row<'a> {
     /// # Errors
     /// One sentence, when what the trigger wrote cannot be read.
-    pub(super) fn of(event: &'a OutboxEvent, settings: &'a Debezium) -> Result<Self, String> {
+    pub(crate) fn of(event: &'a OutboxEvent, settings: &'a Debezium) -> Result<Self, String> {
         let told = event.headers().iter().find(|header| header.name == ROW);
         let adopted = match told {
             None => None,
@@ -80,7 +80,7 @@ impl<'a> Row<'a> {
     }
 
     /// The table's name, with its schema's where it is known.
-    pub(super) fn table(&self) -> &str {
+    pub(crate) fn table(&self) -> &str {
         self.adopted.as_ref().map_or("outbox_events", |adopted| &adopted.table)
     }
 
@@ -88,7 +88,7 @@ impl<'a> Row<'a> {
     ///
     /// # Errors
     /// One sentence, when it is no text where it has to be.
-    pub(super) fn payload(&self) -> Result<(Schema, Value), String> {
+    pub(crate) fn payload(&self) -> Result<(Schema, Value), String> {
         let payload = self.event.envelope().payload.clone();
         let schema = match &self.adopted {
             Some(adopted) => adopted.payload.clone(),
@@ -119,7 +119,7 @@ impl<'a> Row<'a> {
     ///
     /// # Errors
     /// One sentence, when the trigger did not tell it.
-    pub(super) fn column(&self, name: &str) -> Result<(Schema, Value), String> {
+    pub(crate) fn column(&self, name: &str) -> Result<(Schema, Value), String> {
         if let Some(adopted) = &self.adopted {
             if let Some((_, schema, value)) = adopted.columns.iter().find(|(own, ..)| own == name) {
                 return Ok((schema.clone(), value.clone()));

@@ -8,16 +8,14 @@ use std::{
 use bytes::Bytes;
 use outbox_core::{Header, OutboxEvent, Record, Text};
 
-use super::{
+use crate::{
     connect::{Kind, Schema, Value},
     converter,
     expand::{Expanded, Kept, expand},
-    row::{Row, routed},
-    topic::TopicRule,
-};
-use crate::{
-    config::{Debezium, EmptyArrayBehavior, KeyConverter, NullBehavior, ValueConverter},
     placement::{Place, Placement},
+    row::{Row, routed},
+    settings::{Debezium, EmptyArrayBehavior, KeyConverter, NullBehavior, ValueConverter},
+    topic::TopicRule,
 };
 
 /// How many names of schemas are remembered.
@@ -27,7 +25,7 @@ const REMEMBERED_MAX: usize = 16 * 1024;
 
 /// The settings, read. Clones share what they remember.
 #[derive(Clone, Debug)]
-pub(crate) struct Router {
+pub struct Router {
     settings: Arc<Debezium>,
     topic: TopicRule,
     placements: Vec<Placement>,
@@ -39,9 +37,11 @@ pub(crate) struct Router {
 }
 
 impl Router {
+    /// Reads the settings.
+    ///
     /// # Errors
     /// A sentence for each setting that cannot be followed.
-    pub(crate) fn read(settings: &Debezium) -> Result<Self, Vec<String>> {
+    pub fn read(settings: &Debezium) -> Result<Self, Vec<String>> {
         let mut wrong = conflicts(settings);
         let topic = TopicRule::read(&settings.route_topic_regex, &settings.route_topic_replacement);
         let placements = Placement::read(&settings.table_fields_additional_placement)
@@ -73,7 +73,7 @@ impl Router {
     ///
     /// # Errors
     /// One sentence, when it is no name of a topic.
-    pub(crate) fn topic(&self, event: &OutboxEvent) -> Result<String, String> {
+    pub fn topic(&self, event: &OutboxEvent) -> Result<String, String> {
         let topic = match event.topic() {
             Some(topic) => topic.to_owned(),
             None => self.topic.topic(&routed(event, &self.settings)?),
@@ -81,7 +81,7 @@ impl Router {
         if topic.is_empty() {
             return Err("`debezium.route_topic_replacement` gives the row no topic".into());
         }
-        crate::topic::valid(&topic)
+        service_kit::topic_name(&topic)
             .map_err(|problem| format!("the row's topic is {topic:?}, which {problem}"))?;
         Ok(topic)
     }
@@ -90,7 +90,7 @@ impl Router {
     ///
     /// # Errors
     /// One sentence, for a row that Debezium's connector would not get over.
-    pub(crate) fn record(&self, event: &OutboxEvent) -> Result<(Record, Option<i32>), String> {
+    pub fn record(&self, event: &OutboxEvent) -> Result<(Record, Option<i32>), String> {
         let row = Row::of(event, &self.settings)?;
         let mut headers = self.context.clone();
         headers.push(header("id", &row.column(&self.settings.table_field_event_id)?.1));

@@ -4,7 +4,7 @@ use regex_lite::{Captures, Regex};
 
 /// Pattern and replacement, taken apart.
 #[derive(Clone, Debug)]
-pub(super) struct TopicRule {
+pub(crate) struct TopicRule {
     pattern: Regex,
     parts: Vec<Part>,
 }
@@ -19,7 +19,7 @@ enum Part {
 impl TopicRule {
     /// # Errors
     /// One sentence, when the pattern cannot be read, or the replacement names a group that it does not have.
-    pub(super) fn read(pattern: &str, replacement: &str) -> Result<Self, String> {
+    pub(crate) fn read(pattern: &str, replacement: &str) -> Result<Self, String> {
         let read = Regex::new(&format!("^(?:{pattern})$")).map_err(|error| {
             format!(
                 "`debezium.route_topic_regex` is not a valid pattern: {error}; look-around and \
@@ -34,7 +34,7 @@ impl TopicRule {
     }
 
     /// The topic.
-    pub(super) fn topic(&self, routed: &str) -> String {
+    pub(crate) fn topic(&self, routed: &str) -> String {
         match self.pattern.captures(routed) {
             Some(found) => self.parts.iter().map(|part| part.text(&found)).collect(),
             None => routed.to_owned(),

@@ -4,16 +4,16 @@ use bytes::Bytes;
 
 /// What a value is.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Schema {
-    pub(super) kind: Kind,
-    pub(super) optional: bool,
-    pub(super) name: Option<String>,
-    pub(super) version: Option<u8>,
+pub(crate) struct Schema {
+    pub(crate) kind: Kind,
+    pub(crate) optional: bool,
+    pub(crate) name: Option<String>,
+    pub(crate) version: Option<u8>,
 }
 
 /// Its type.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Boolean,
     Int16,
     Int32,
@@ -28,7 +28,7 @@ pub(super) enum Kind {
 
 /// A value. Those of a struct stand in the order of its fields.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Value {
+pub(crate) enum Value {
     Null,
     Boolean(bool),
     Int(i64),
@@ -42,12 +42,12 @@ pub(super) enum Value {
 
 impl Schema {
     /// One without a name, whose values may be null.
-    pub(super) fn optional(kind: Kind) -> Self {
+    pub(crate) fn optional(kind: Kind) -> Self {
         Self { kind, optional: true, name: None, version: None }
     }
 
     /// The type of a column by its name in PostgreSQL, `!` behind it where no value is null; `None`: there is none.
-    pub(super) fn of_column(column: &str) -> Option<Self> {
+    pub(crate) fn of_column(column: &str) -> Option<Self> {
         let (column, optional) = match column.strip_suffix('!') {
             Some(column) => (column, false),
             None => (column, true),
@@ -74,7 +74,7 @@ impl Schema {
     }
 
     /// About how many bytes it takes.
-    pub(super) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         let parts: usize = match &self.kind {
             Kind::Array(items) => items.size(),
             Kind::Struct(fields) => {
@@ -86,7 +86,7 @@ impl Schema {
     }
 
     /// Whether it takes a value: what Connect checks when a struct is filled.
-    pub(super) fn takes(&self, value: &Value) -> bool {
+    pub(crate) fn takes(&self, value: &Value) -> bool {
         match (&self.kind, value) {
             (_, Value::Null) => self.optional,
             (Kind::Boolean, Value::Boolean(_))

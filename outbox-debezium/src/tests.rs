@@ -10,8 +10,7 @@ use bytes::Bytes;
 use outbox_core::{Aggregate, Envelope, EventId, Header, OutboxEvent, Record};
 use serde::{Deserialize, de::DeserializeOwned};
 
-use super::{Router, row::ROW};
-use crate::config::Debezium;
+use crate::{placement::ROW, router::Router, settings::Debezium};
 
 #[derive(Deserialize)]
 struct StoredRow {

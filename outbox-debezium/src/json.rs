@@ -10,7 +10,7 @@ const DEPTH_MAX: usize = 200;
 
 /// A document.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Json {
+pub(crate) enum Json {
     Null,
     Boolean(bool),
     Int(i64),
@@ -24,7 +24,7 @@ pub(super) enum Json {
 }
 
 /// Reads a document; what follows it is not looked at. `None`: it is none.
-pub(super) fn read(text: &str) -> Option<Json> {
+pub(crate) fn read(text: &str) -> Option<Json> {
     let mut reader = Reader { rest: text };
     reader.value(0)
 }
@@ -184,7 +184,7 @@ impl Reader<'_> {
 }
 
 /// Writes a string.
-pub(super) fn write_string(out: &mut String, text: &str) {
+pub(crate) fn write_string(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {
         match c {

@@ -94,13 +94,3 @@ choice! {
         Bytes = "bytes",
     }
 }
-
-choice! {
-    /// What a record of Kafka looks like.
-    pub enum RecordFormat {
-        /// The relay's own: headers by name, the payload as it is.
-        Own = "own",
-        /// What Debezium's outbox event router writes.
-        DebeziumOutbox = "debezium-outbox",
-    }
-}

@@ -5,23 +5,23 @@
 
 use std::collections::HashMap;
 
-use super::{
+use crate::{
     connect::{Kind, Schema, Value},
     json::Json,
 };
 
 /// What is left out of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Kept {
+pub(crate) struct Kept {
     /// Null is kept.
-    pub(super) nulls: bool,
+    pub(crate) nulls: bool,
     /// An empty array is kept.
-    pub(super) empty_arrays: bool,
+    pub(crate) empty_arrays: bool,
 }
 
 /// What came of a payload.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Expanded {
+pub(crate) enum Expanded {
     /// It is an object.
     Object(Schema, Value),
     /// It stays the text that it is, with its column's schema.
@@ -31,7 +31,7 @@ pub(super) enum Expanded {
 }
 
 /// The router reads what begins like an object or an array.
-pub(super) fn is_expanded(text: &str) -> bool {
+pub(crate) fn is_expanded(text: &str) -> bool {
     text.starts_with(['{', '['])
 }
 
@@ -39,8 +39,8 @@ pub(super) fn is_expanded(text: &str) -> bool {
 ///
 /// # Errors
 /// One sentence, where Debezium's connector would stop.
-pub(super) fn expand(text: &str, kept: Kept) -> Result<Expanded, String> {
-    let Some(json) = is_expanded(text).then(|| super::json::read(text)).flatten() else {
+pub(crate) fn expand(text: &str, kept: Kept) -> Result<Expanded, String> {
+    let Some(json) = is_expanded(text).then(|| crate::json::read(text)).flatten() else {
         return Ok(Expanded::Text);
     };
     let mut expansion = Expansion { kept, left: VALUES_MAX };
