@@ -23,10 +23,10 @@ COPY inbox-consumer inbox-consumer
 COPY inbox-engine inbox-engine
 COPY inbox-handler inbox-handler
 COPY inbox-intake inbox-intake
-COPY inbox-kafka inbox-kafka
 COPY inbox-runtime inbox-runtime
 COPY inbox-schemas inbox-schemas
 COPY inbox-store inbox-store
+COPY kafka-kit kafka-kit
 COPY migrations migrations
 COPY outbox-core outbox-core
 COPY outbox-debezium outbox-debezium

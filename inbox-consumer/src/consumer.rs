@@ -25,7 +25,6 @@ use std::{fmt, panic::AssertUnwindSafe, sync::Arc};
 use futures::FutureExt as _;
 use inbox_engine::internal::Engine;
 use inbox_handler::internal::{CodecsStarted, RouteTable, panic_text};
-use inbox_kafka::internal::{Broker, BrokerEvent};
 use inbox_runtime::internal::{
     Control, Driver, DriverEnd, Identity, Meters, Retention, Sessions, Trials, Work,
     count_parked_for_ever, prune_for_ever, watch,
@@ -33,6 +32,7 @@ use inbox_runtime::internal::{
 use inbox_store::internal::port::{
     self, Address, Finding, Fit, Lanes, OpenError, Operators, Placement, Store,
 };
+use kafka_kit::internal::{Broker, BrokerEvent};
 use outbox_core::Reader;
 use tokio::{
     sync::{RwLock, mpsc},
@@ -261,7 +261,7 @@ impl<DB: Store> Consumer<DB> {
         aside: JoinSet<()>,
     ) -> Ended {
         let (sender, events) = mpsc::unbounded_channel();
-        match inbox_kafka::internal::connect(kafka_settings(&self.config), sender) {
+        match kafka_kit::internal::connect(kafka_settings(&self.config), sender) {
             Ok(broker) => self.run_on(Arc::new(broker), events, shutdown, aside).await,
             Err(error) => {
                 self.meters.end();

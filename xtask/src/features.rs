@@ -41,7 +41,7 @@ const EACH: [(&str, &[&str]); 14] = [
     ("inbox-engine", &[""]),
     ("inbox-outbox-core", &[""]),
     ("inbox-service-kit", &[""]),
-    ("inbox-kafka", &["tls"]),
+    ("inbox-kafka-kit", &["tls"]),
     ("inbox-store", &["postgres", "sqlite"]),
     ("inbox-store-conformance", &["postgres", "sqlite"]),
     ("inbox-handler", &["postgres", "sqlite"]),

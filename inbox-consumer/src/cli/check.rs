@@ -9,9 +9,9 @@ mod topics;
 use std::time::SystemTime;
 
 use inbox_handler::internal::{CodecsStarted, RouteLookup, RouteTable};
-use inbox_kafka::internal::{TopicFacts, missing};
 use inbox_runtime::internal::CONTROL_SESSIONS;
 use inbox_store::internal::port::{Finding, Needs, Operators, PartitionRow, Placement, Store};
+use kafka_kit::internal::{TopicFacts, missing};
 use outbox_core::Reader;
 use service_kit::{
     cli::{CheckDocument, CheckReport},
@@ -259,7 +259,7 @@ async fn brokers<DB: Operators>(
     handlers: Option<(&Reader, &RouteTable<DB>)>,
     report: &mut CheckReport,
 ) -> Vec<TopicFacts> {
-    let logs = match inbox_kafka::internal::inspect(kafka_settings(config)).await {
+    let logs = match kafka_kit::internal::inspect(kafka_settings(config)).await {
         Ok(logs) => logs,
         Err(error) => {
             add(report, "kafka", [fatal(error.to_string())]);
@@ -272,7 +272,7 @@ async fn brokers<DB: Operators>(
         return Vec::new();
     }
     add(report, "kafka", logs.forbidden().map(|forbidden| fatal(forbidden.to_string())));
-    let facts = match inbox_kafka::internal::topics(kafka_settings(config)).await {
+    let facts = match kafka_kit::internal::topics(kafka_settings(config)).await {
         Ok(facts) => facts,
         Err(error) => {
             add(report, "kafka", [fatal(error.to_string())]);

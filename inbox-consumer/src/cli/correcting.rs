@@ -1,7 +1,7 @@
 //! What `skip` and `retire` have in common: a person changes a partition's rows.
 
-use inbox_kafka::internal::{BrokerError, TopicLogs};
 use inbox_store::internal::port::Operators;
+use kafka_kit::internal::{BrokerError, TopicLogs};
 
 use super::{
     Exit, Terminal,
@@ -40,7 +40,7 @@ async fn logs(config: &Config, topic: &str) -> Result<Option<TopicLogs>, BrokerE
     if topic == INTAKE_TOPIC {
         return Ok(None);
     }
-    inbox_kafka::internal::topic(kafka_settings(config), topic.to_owned()).await
+    kafka_kit::internal::topic(kafka_settings(config), topic.to_owned()).await
 }
 
 /// Why nothing of a topic can be skipped, or be parked by its offset, if it is the intake's.

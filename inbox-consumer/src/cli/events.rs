@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use inbox_kafka::internal::{TopicFacts, missing};
+use kafka_kit::internal::{TopicFacts, missing};
 use outbox_core::internal::{Proposal, detect};
 use service_kit::printed;
 
@@ -37,7 +37,7 @@ struct Proposed<'t> {
 /// Looks at the newest records of the configured topics, without a group and without committing.
 pub(super) async fn events(config: &Config, command: &Events, terminal: &mut Terminal<'_>) -> Exit {
     let Events::Detect { json } = command;
-    let topics = match inbox_kafka::internal::topics(kafka_settings(config)).await {
+    let topics = match kafka_kit::internal::topics(kafka_settings(config)).await {
         Ok(topics) => topics,
         Err(error) => {
             terminal.complain(error.to_string());

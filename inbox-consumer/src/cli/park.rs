@@ -2,8 +2,8 @@
 
 use clap::Args;
 use inbox_engine::internal::Offset;
-use inbox_kafka::internal::TopicLogs;
 use inbox_store::internal::port::{Corrected, Correction, Operators};
+use kafka_kit::internal::TopicLogs;
 
 use super::{
     Exit, Terminal,
@@ -50,8 +50,7 @@ pub(super) async fn park<DB: Operators>(
         terminal.complain(text);
         return Exit::Refused;
     }
-    let logs = match inbox_kafka::internal::topic(kafka_settings(config), park.topic.clone()).await
-    {
+    let logs = match kafka_kit::internal::topic(kafka_settings(config), park.topic.clone()).await {
         Ok(logs) => logs,
         Err(error) => {
             terminal.complain(error.to_string());

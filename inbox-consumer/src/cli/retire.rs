@@ -1,8 +1,8 @@
 //! `retire`: the rows of a topic that is gone are given up.
 
 use clap::Args;
-use inbox_kafka::internal::TopicLogs;
 use inbox_store::internal::port::{Corrected, Correction, Operators, PartitionRecord};
+use kafka_kit::internal::TopicLogs;
 
 use super::{
     Exit, Terminal,

@@ -2,10 +2,10 @@
 
 use clap::Args;
 use inbox_engine::internal::{LogRange, NextOffset};
-use inbox_kafka::internal::{BrokerError, TopicLogs};
 use inbox_store::internal::port::{
     Beginning, Corrected, Correction, Operators, PartitionRecord, Placement,
 };
+use kafka_kit::internal::{BrokerError, TopicLogs};
 use outbox_core::TopicPartition;
 
 use super::{
@@ -95,7 +95,7 @@ async fn committed(config: &Config, skip: &Skip) -> Result<Option<NextOffset>, B
         return Ok(None);
     }
     let (topic, partition) = (skip.topic.as_str().into(), skip.partition);
-    inbox_kafka::internal::committed_of(kafka_settings(config), TopicPartition { topic, partition })
+    kafka_kit::internal::committed_of(kafka_settings(config), TopicPartition { topic, partition })
         .await
 }
 

@@ -5,8 +5,8 @@ use std::{fmt::Write, time::Duration};
 use inbox_engine::internal::{
     LeaderEpoch, LogPoint, NextOffset, Settled, Start, first_watermark, resume,
 };
-use inbox_kafka::internal::{Forbidden, Logs, TopicState, missing};
 use inbox_store::internal::port::{Fit, ParkedCounts, ParkedLoad, ParkedRow, PartitionRow};
+use kafka_kit::internal::{Forbidden, Logs, TopicState, missing};
 use outbox_core::{Reader, Record};
 use service_kit::{
     brokers::BrokerTrouble,

@@ -5,8 +5,8 @@ use std::{
     time::Duration,
 };
 
-use inbox_kafka::internal::{BrokerError, LogFacts, Logs, TopicState, missing};
 use inbox_store::internal::port::{Operators, PartitionRow};
+use kafka_kit::internal::{BrokerError, LogFacts, Logs, TopicState, missing};
 use outbox_core::TopicPartition;
 use service_kit::printed;
 
@@ -225,7 +225,7 @@ async fn logs(config: &Config) -> Option<Result<Logs, BrokerError>> {
     if !config.reads_kafka() {
         return None;
     }
-    Some(inbox_kafka::internal::inspect(kafka_settings(config)).await)
+    Some(kafka_kit::internal::inspect(kafka_settings(config)).await)
 }
 
 /// The lines for people.

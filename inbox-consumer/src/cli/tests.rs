@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use inbox_engine::internal::{LogRange, NextOffset};
-use inbox_kafka::internal::{LogFacts, Logs, TopicState};
 use inbox_store::internal::port::PartitionRow;
+use kafka_kit::internal::{LogFacts, Logs, TopicState};
 use outbox_core::{IdScope, TopicPartition};
 
 use crate::consumer::INTAKE_TOPIC;

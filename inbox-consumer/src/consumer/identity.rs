@@ -6,9 +6,9 @@ use inbox_handler::{
     GapEnd, VersionPolicy,
     internal::{Declared, DeclaredMode},
 };
-use inbox_kafka::internal::{Excerpts, KafkaSettings};
 use inbox_runtime::internal::{Content, Unwanted, UnwantedRules};
 use inbox_store::internal::port::{Owner, Placement};
+use kafka_kit::internal::{Excerpts, KafkaSettings};
 use outbox_core::Reader;
 use uuid::Uuid;
 
@@ -115,8 +115,8 @@ pub(crate) fn kafka_settings(config: &Config) -> KafkaSettings {
         topics: config.kafka.topics.clone(),
         instance_id: config.consumer.instance_id.clone(),
         protocol: match config.kafka.protocol {
-            config::Protocol::Classic => inbox_kafka::internal::Protocol::Classic,
-            config::Protocol::Consumer => inbox_kafka::internal::Protocol::Consumer,
+            config::Protocol::Classic => kafka_kit::internal::Protocol::Classic,
+            config::Protocol::Consumer => kafka_kit::internal::Protocol::Consumer,
         },
         session_timeout: config.kafka.session_timeout,
         max_poll_interval: Duration::from_mins(5),

@@ -8,9 +8,9 @@ use inbox_intake::{
     Intake,
     internal::{FieldMap, IntakeSettings, QueueLimits, Secrets, WebhookRules, reader},
 };
-use inbox_kafka::internal::Excerpts;
 use inbox_runtime::internal::{Direct, DirectSettings, Work, watch};
 use inbox_store::internal::port::{Lanes, Placement, Store};
+use kafka_kit::internal::Excerpts;
 use outbox_core::{
     TopicPartition,
     internal::{RequestPlace, request_pointer},

@@ -11,7 +11,7 @@ use std::{
 
 use futures::{FutureExt as _, future::BoxFuture};
 use inbox_engine::internal::{Generation, LeaderEpoch, LogRange, NextOffset, Offset};
-use inbox_kafka::internal::{Arrival, Broker, BrokerError, BrokerHealth, Committed, TopicState};
+use kafka_kit::internal::{Arrival, Broker, BrokerError, BrokerHealth, Committed, TopicState};
 use outbox_core::{TopicPartition, internal::CommitMark};
 use sqlx::Sqlite;
 use tokio::{sync::mpsc, task::JoinSet};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use inbox_kafka::internal::Excerpts;
 use inbox_runtime::internal::{Intake, ParkingRules, Sessions, Work, WorkState};
 use inbox_store::internal::port::{ParkedLoad, StatementRegistry, Store, TxLimits};
+use kafka_kit::internal::Excerpts;
 use outbox_core::Reader;
 use uuid::Uuid;
 

@@ -5,6 +5,6 @@
 //! 5 MiB per partition and drops the oldest records without a word, does not abort transactions, and
 //! has no administration: what rests on those is tested against a real Kafka.
 
-pub use inbox_kafka::testing::{
+pub use kafka_kit::testing::{
     BrokerError, Failure, MockBroker, Producer, Request, create_topic, delete_topic,
 };

@@ -13,11 +13,11 @@ use std::{
 use inbox_engine::internal::{
     Due, Held, NextOffset, Standstill, Start, TakeOverFault, WatermarkWrite, Written,
 };
-use inbox_kafka::internal::{Broker, BrokerError, Committed, TopicState, missing};
 use inbox_store::internal::port::{
     Fit, Lanes, OpenError, Owner, Owners, Placement, Scope, TakeOver, TakeOverError, Taken,
     WatermarkMove, release::DueQueue,
 };
+use kafka_kit::internal::{Broker, BrokerError, Committed, TopicState, missing};
 use outbox_core::{IdScope, TopicPartition, internal::CommitMark};
 use tokio::sync::Semaphore;
 

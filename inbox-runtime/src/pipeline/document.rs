@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use inbox_engine::internal::{LeaderEpoch, Offset};
-use inbox_kafka::internal::{Arrival, Flaw};
 use inbox_store::internal::record_text::{self, Coded, Name};
+use kafka_kit::internal::{Arrival, Flaw};
 use outbox_core::{Header, Record, TopicPartition, internal::Excerpt};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -147,7 +147,7 @@ mod tests {
     use outbox_core::{ReadError, ReadRules};
 
     use super::{super::Delivery, *};
-    use inbox_kafka::internal::Excerpts;
+    use kafka_kit::internal::Excerpts;
 
     /// A record that no rule can read, as it comes out of the intake.
     fn read(record: Record, excerpts: Excerpts) -> Delivered {

@@ -14,8 +14,8 @@ use inbox_engine::internal::{
     Batch, BatchOutcome, Commit, Due, Engine, Generation, Lane, PartitionId, Release,
     ReleaseOutcome, TakeOverFault, Time, WatermarkWrite, Written,
 };
-use inbox_kafka::internal::{Arrival, Broker, BrokerEvent, Trouble};
 use inbox_store::internal::port::{Owners, Taken};
+use kafka_kit::internal::{Arrival, Broker, BrokerEvent, Trouble};
 use outbox_core::TopicPartition;
 use tokio::sync::mpsc;
 

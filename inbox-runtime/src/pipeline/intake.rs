@@ -4,8 +4,8 @@ use std::{borrow::Cow, sync::Arc};
 
 use inbox_engine::internal::{Doom, Item, Kind, Lane, ParkReason};
 use inbox_handler::internal::{RouteLookup, RouteTable};
-use inbox_kafka::internal::{Arrival, Excerpts, Flaw};
 use inbox_store::internal::port::InboxRow;
+use kafka_kit::internal::{Arrival, Excerpts, Flaw};
 use outbox_core::{
     Aggregate, Envelope, EventId, ReadError, Reader, Record, TopicPartition, internal::ReadAs,
 };

@@ -8,7 +8,7 @@ use std::{
 };
 
 use inbox_engine::internal::{PartitionId, Snapshot, Standstill};
-use inbox_kafka::internal::Trouble;
+use kafka_kit::internal::Trouble;
 use outbox_core::TopicPartition;
 use service_kit::throttle::{Cause, Occurrences, Throttle};
 

@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use inbox_engine::internal::{Doom, ParkReason};
-use inbox_kafka::internal::Excerpts;
 use inbox_store::internal::port::Parking;
+use kafka_kit::internal::Excerpts;
 use outbox_core::AGGREGATE_ID_BYTES_MAX;
 use serde_json::{Value, json};
 

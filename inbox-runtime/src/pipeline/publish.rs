@@ -6,8 +6,8 @@ use std::{
 };
 
 use inbox_engine::internal::{Snapshot, Standstill};
-use inbox_kafka::internal::BrokerHealth;
 use inbox_store::internal::port::{Note, Owners};
+use kafka_kit::internal::BrokerHealth;
 use outbox_core::TopicPartition;
 
 use super::{

@@ -5,8 +5,8 @@
 use std::time::{Duration, Instant};
 
 use inbox_engine::internal::{NextOffset, Snapshot, Standstill};
-use inbox_kafka::internal::LogEnds;
 use inbox_store::internal::port::Owners;
+use kafka_kit::internal::LogEnds;
 
 use super::driver::Driver;
 

@@ -12,7 +12,7 @@ use std::{
 
 use inbox_engine::internal::{BatchOutcome, ParkReason};
 use inbox_handler::internal::Calls;
-use inbox_kafka::internal::Forbidden;
+use kafka_kit::internal::Forbidden;
 use outbox_core::TopicPartition;
 use service_kit::{
     Counter,

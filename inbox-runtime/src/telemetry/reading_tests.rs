@@ -7,7 +7,7 @@ use std::{
 };
 
 use inbox_engine::internal::{BatchOutcome, Failure, HandlerFault, ParkReason, Tally};
-use inbox_kafka::internal::Forbidden;
+use kafka_kit::internal::Forbidden;
 use outbox_core::TopicPartition;
 
 use super::{

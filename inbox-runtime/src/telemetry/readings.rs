@@ -201,7 +201,7 @@ pub(crate) fn of_the_group(live: &Live) -> impl Iterator<Item = Unready> {
     };
     let missing = live.topics_missing.iter().filter(move |topic| !told(topic));
     let missing =
-        missing.map(move |topic| of(topic, "topic_missing", inbox_kafka::internal::missing(topic)));
+        missing.map(move |topic| of(topic, "topic_missing", kafka_kit::internal::missing(topic)));
     let unassigned = live.topics_unassigned.iter().map(move |topic| {
         let sentence = format!(
             "no member of the group was given topic {topic}: its records wait; this member \

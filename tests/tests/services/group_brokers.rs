@@ -9,7 +9,7 @@ use inbox_consumer::{
     migrate,
     testing::broker::{Failure, MockBroker, Request},
 };
-use inbox_kafka::internal::{Broker as _, Excerpts, KafkaBroker, KafkaSettings, Protocol};
+use kafka_kit::internal::{Broker as _, Excerpts, KafkaBroker, KafkaSettings, Protocol};
 use sqlx::Postgres;
 use tests::{
     Counter, OwnKafka, Running, SOON, Services, eventually, soak::checker::EFFECTS, unique,
@@ -48,8 +48,7 @@ async fn a_failed_question_for_a_topic_s_id_is_asked_again() {
     let topic = kafka.topic("ids", 1).await;
     let (events, _told) = mpsc::unbounded_channel();
     let broker =
-        inbox_kafka::internal::connect(settings(&kafka.address(), &[topic.name()]), events)
-            .unwrap();
+        kafka_kit::internal::connect(settings(&kafka.address(), &[topic.name()]), events).unwrap();
     let mut id = [0; 16];
     eventually(SOON, "the id", async || {
         id = id_of(&broker, topic.name()).await.unwrap_or_default();

@@ -26,7 +26,7 @@ const KNOWN: &[(&str, &str)] = &[
         "inbox-store: postgres/declared, postgres/sent, postgres/session",
         "a session makes the declared functions on itself",
     ),
-    ("inbox-kafka: client, ffi, trouble", "a callback of C gets the client; the client calls C"),
+    ("kafka-kit: client, ffi, trouble", "a callback of C gets the client; the client calls C"),
     (
         "service-kit: database, postgres",
         "an address of PostgreSQL is read for the database, with its rule of TLS",

@@ -5,8 +5,8 @@ use super::{Tree, none, shows};
 
 /// A word, where it may be said, and why nowhere else.
 const WORDS: &[(&str, &[&str], &str)] = &[
-    ("rdkafka", &["inbox-kafka/", "outbox-relay/src/sink/", "tests/", "bench/"], KAFKA),
-    ("rdkafka_sys", &["inbox-kafka/", "outbox-relay/src/sink/"], KAFKA),
+    ("rdkafka", &["kafka-kit/", "outbox-relay/src/sink/", "tests/", "bench/"], KAFKA),
+    ("rdkafka_sys", &["kafka-kit/", "outbox-relay/src/sink/"], KAFKA),
     (
         "reqwest",
         &["outbox-webhook/", "inbox-schemas/src/registry/"],
@@ -17,7 +17,7 @@ const WORDS: &[(&str, &[&str], &str)] = &[
     (
         "unsafe",
         // The other one names a symbol, which is all that it can do wrong.
-        &["inbox-kafka/src/ffi/", "inbox-consumer/src/allocator.rs"],
+        &["kafka-kit/src/ffi/", "inbox-consumer/src/allocator.rs"],
         "one folder is enough to read with care",
     ),
 ];
@@ -60,7 +60,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("inbox-engine", &[]),
     ("outbox-core", &[]),
     ("service-kit", &["inbox-engine", "outbox-core"]),
-    ("inbox-kafka", &["inbox-engine", "outbox-core", "rdkafka", "service-kit"]),
+    ("kafka-kit", &["inbox-engine", "outbox-core", "rdkafka", "service-kit"]),
     ("inbox-store", &["inbox-engine", "outbox-core", "service-kit"]),
     ("inbox-conformance", &["inbox-engine", "inbox-store", "outbox-core", "service-kit"]),
     ("inbox-handler", &["inbox-engine", "inbox-store", "outbox-core", "service-kit"]),
@@ -69,7 +69,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
         &[
             "inbox-engine",
             "inbox-handler",
-            "inbox-kafka",
+            "kafka-kit",
             "inbox-store",
             "outbox-core",
             "service-kit",
@@ -86,7 +86,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
             "inbox-engine",
             "inbox-handler",
             "inbox-intake",
-            "inbox-kafka",
+            "kafka-kit",
             "inbox-runtime",
             "inbox-schemas",
             "inbox-store",
@@ -119,8 +119,8 @@ const ABSENT: &[(&str, &[&str])] = &[
     (
         "inbox-runtime/src/pipeline/",
         &[
-            "inbox_kafka::internal::KafkaBroker",
-            "inbox_kafka::internal::connect",
+            "kafka_kit::internal::KafkaBroker",
+            "kafka_kit::internal::connect",
             "inbox_store::internal::PgSettings",
             "inbox_store::internal::SqliteSettings",
         ],
@@ -252,7 +252,7 @@ fn rules_about_rooms_see_what_breaks_them() {
     let tree = Tree::of(&[
         (
             "inbox-runtime/src/pipeline/a.rs",
-            "use inbox_store::internal::PgSettings;\nuse inbox_kafka::internal::connect;\nfn f() { unsafe {} }",
+            "use inbox_store::internal::PgSettings;\nuse kafka_kit::internal::connect;\nfn f() { unsafe {} }",
         ),
         ("inbox-consumer/src/cli/b.rs", "// rdkafka\nconst S: &str = \"INSERT INTO t\";"),
         ("inbox-consumer/src/cli/c.rs", "const S: &str = \"COMMIT\"; // a word, not a statement"),
@@ -261,16 +261,13 @@ fn rules_about_rooms_see_what_breaks_them() {
         ("service-kit/src/f.rs", "use tokio::time;"),
         ("service-kit/src/cli/signals.rs", "use tokio::signal;"),
         ("inbox-engine/Cargo.toml", "[package]\n\n[dependencies]\nserde = \"1\"\n\n[lints]\nx = 1"),
-        ("inbox-kafka/Cargo.toml", "[package]"),
-        (
-            "inbox-handler/Cargo.toml",
-            "\n[dependencies]\nserde = \"1\"\ninbox-kafka.workspace = true",
-        ),
+        ("kafka-kit/Cargo.toml", "[package]"),
+        ("inbox-handler/Cargo.toml", "\n[dependencies]\nserde = \"1\"\nkafka-kit.workspace = true"),
     ]);
     shows(&words_out_of_place(&tree), &["a.rs names unsafe", "d.rs names sqlx"]);
     shows(&statements_out_of_place(&tree), &["b.rs has SQL: \"INSERT INTO t\""]);
     let absent =
-        ["inbox_kafka::internal::connect", "inbox_store::internal::PgSettings", "f.rs names tokio"];
+        ["kafka_kit::internal::connect", "inbox_store::internal::PgSettings", "f.rs names tokio"];
     shows(&paths_that_should_be_absent(&tree), &absent);
-    shows(&dependencies_too_many(&tree), &["serde", "inbox-handler depends on inbox-kafka"]);
+    shows(&dependencies_too_many(&tree), &["serde", "inbox-handler depends on kafka-kit"]);
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use inbox_engine::internal::Offset;
 use inbox_handler::internal::{Delivery, PayloadCodec, RouteLookup, RouteTable, RunEvent};
-use inbox_kafka::internal::TopicFacts;
 use inbox_store::internal::port::Sessions;
+use kafka_kit::internal::TopicFacts;
 use outbox_core::{Payload, Reader, Record, TopicPartition};
 
 use super::sample::{Sample, fate};

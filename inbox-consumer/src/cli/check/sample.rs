@@ -1,8 +1,8 @@
 //! How `check --sample` shows some real records: what each would be to this consumer.
 
 use inbox_handler::internal::{RouteLookup, RouteTable};
-use inbox_kafka::internal::TopicFacts;
 use inbox_store::internal::port::Placement;
+use kafka_kit::internal::TopicFacts;
 use outbox_core::{ReadError, Reader, Record};
 
 use crate::{

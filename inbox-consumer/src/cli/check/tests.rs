@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use inbox_engine::internal::{LogRange, NextOffset};
-use inbox_kafka::internal::{LogFacts, TopicFacts, TopicPolicy};
+use kafka_kit::internal::{LogFacts, TopicFacts, TopicPolicy};
 use outbox_core::{Header, IdScope, Reader, Record, TopicPartition, header_names};
 
 use super::{topics::Sampled, *};

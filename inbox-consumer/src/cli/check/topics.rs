@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use humantime::format_duration as duration;
-use inbox_kafka::internal::{LogFacts, TopicFacts};
 use inbox_store::internal::port::{Finding, PartitionRow};
+use kafka_kit::internal::{LogFacts, TopicFacts};
 use outbox_core::{IdScope, ReadError, Reader};
 use service_kit::docs_url;
 

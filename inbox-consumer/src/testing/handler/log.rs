@@ -13,7 +13,7 @@ use inbox_engine::internal::{Generation, LeaderEpoch, LogRange, NextOffset, Offs
 use outbox_core::{Record, TopicPartition, internal::CommitMark};
 use tokio::sync::{Notify, mpsc};
 
-use inbox_kafka::internal::{
+use kafka_kit::internal::{
     Arrival, Broker, BrokerError, BrokerEvent, BrokerHealth, ByteGuard, Committed, TopicState,
 };
 

@@ -24,8 +24,8 @@ use std::sync::{
 
 use inbox_engine::internal::{Engine, LeaderEpoch, Limits, Offset};
 use inbox_handler::internal::Delivery;
-use inbox_kafka::internal::{Arrival, Broker, BrokerEvent};
 use inbox_store::internal::port::{IntakePartition, Lanes, Owner, Owners};
+use kafka_kit::internal::{Arrival, Broker, BrokerEvent};
 use outbox_core::{IdScope, ReadError, Record, TopicPartition};
 use tokio::sync::mpsc::UnboundedReceiver;
 

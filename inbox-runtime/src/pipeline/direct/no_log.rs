@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::{FutureExt as _, future::BoxFuture, future::ready};
 use inbox_engine::internal::{Generation, LeaderEpoch, LogRange, NextOffset, Offset};
-use inbox_kafka::internal::{
+use kafka_kit::internal::{
     Arrival, Broker, BrokerError, BrokerEvent, BrokerHealth, Committed, TopicState,
 };
 use outbox_core::{TopicPartition, internal::CommitMark};

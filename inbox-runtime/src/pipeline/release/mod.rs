@@ -27,10 +27,10 @@ use inbox_engine::internal::{
 
 pub(crate) use report::Report;
 
-use inbox_kafka::internal::Broker;
 use inbox_store::internal::port::{
     ClaimRequest, ClaimResult, Scope, Transactions, release::Queued,
 };
+use kafka_kit::internal::Broker;
 use outbox_core::TopicPartition;
 
 use self::plan::ReleasePlan;

@@ -1,8 +1,8 @@
 //! A parked event becomes a delivery again, read with today's rules and given to today's handlers.
 
 use inbox_engine::internal::{Doom, ParkReason, Release};
-use inbox_kafka::internal::{Arrival, Broker, Excerpts};
 use inbox_store::internal::port::{Transactions, release::Queued};
+use kafka_kit::internal::{Arrival, Broker, Excerpts};
 use outbox_core::{ReadError, Record, TopicPartition, internal::Excerpt};
 
 use super::{ReleaseJob, execute::JobOutcome, plan::ReleasePlan};

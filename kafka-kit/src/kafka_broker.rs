@@ -83,7 +83,7 @@ pub fn connect(
     };
     let poll_loop = PollLoop::new(parts);
     thread::Builder::new()
-        .name("inbox-kafka".into())
+        .name("kafka-kit".into())
         .spawn(move || poll_loop.run())
         .map_err(|error| no_thread(&error))?;
     Ok(KafkaBroker { mailbox, closing, stats, settings })

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use inbox_kafka::{
+use kafka_kit::{
     internal::{Excerpts, KafkaSettings, Protocol},
     testing::{MockBroker, Producer},
 };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use inbox_engine::internal::{LeaderEpoch, LogRange, NextOffset};
-use inbox_kafka::{
+use kafka_kit::{
     internal::{Broker as _, BrokerEvent, Committed, Protocol},
     testing::{Failure, Request},
 };

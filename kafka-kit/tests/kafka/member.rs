@@ -7,7 +7,7 @@ use std::{
 };
 
 use inbox_engine::internal::{Generation, LeaderEpoch, NextOffset};
-use inbox_kafka::internal::{Arrival, Broker, BrokerEvent, KafkaBroker, KafkaSettings};
+use kafka_kit::internal::{Arrival, Broker, BrokerEvent, KafkaBroker, KafkaSettings};
 use outbox_core::TopicPartition;
 use tokio::{
     sync::mpsc::{UnboundedReceiver, unbounded_channel},
@@ -30,7 +30,7 @@ pub(crate) struct Member {
 impl Member {
     pub(crate) fn join(settings: KafkaSettings) -> Self {
         let (sender, events) = unbounded_channel();
-        let broker = Arc::new(inbox_kafka::internal::connect(settings, sender).unwrap());
+        let broker = Arc::new(kafka_kit::internal::connect(settings, sender).unwrap());
         Self { broker, events, generations: 0 }
     }
 

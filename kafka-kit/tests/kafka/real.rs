@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use inbox_engine::internal::{NextOffset, Offset as At};
-use inbox_kafka::internal::{Broker as _, BrokerEvent, Protocol};
+use kafka_kit::internal::{Broker as _, BrokerEvent, Protocol};
 use rdkafka::{
     ClientConfig, Offset, TopicPartitionList,
     admin::AdminOptions,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use inbox_engine::internal::{Generation, LeaderEpoch, NextOffset, Offset};
-use inbox_kafka::internal::{Broker as _, BrokerEvent, Protocol};
+use kafka_kit::internal::{Broker as _, BrokerEvent, Protocol};
 use outbox_core::Record;
 
 use crate::{

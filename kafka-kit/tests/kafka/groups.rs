@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use inbox_engine::internal::{LeaderEpoch, NextOffset};
-use inbox_kafka::{
+use kafka_kit::{
     internal::{Broker as _, BrokerEvent, Protocol},
     testing::{Failure, Request},
 };

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures::{FutureExt as _, StreamExt as _};
 use inbox_engine::internal::{Generation, LeaderEpoch, NextOffset};
-use inbox_kafka::internal::{Broker as _, BrokerEvent, KafkaSettings, Protocol};
+use kafka_kit::internal::{Broker as _, BrokerEvent, KafkaSettings, Protocol};
 
 use crate::{
     member::Member,
@@ -149,7 +149,7 @@ async fn wrong_settings_are_refused_without_their_values() {
         settings.properties = vec![(name.into(), value.into())];
         assert!(!format!("{settings:?}").contains(value), "Debug shows {value}");
         let (sender, _events) = tokio::sync::mpsc::unbounded_channel();
-        inbox_kafka::internal::connect(settings, sender).map(drop).unwrap_err().0
+        kafka_kit::internal::connect(settings, sender).map(drop).unwrap_err().0
     };
     let refusals = [
         ("fetch.wait.max.ms", with("fetch.wait.max.ms", "s3cret")),

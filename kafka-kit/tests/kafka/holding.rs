@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use inbox_engine::internal::Offset;
-use inbox_kafka::internal::{Broker as _, BrokerEvent, Protocol};
+use kafka_kit::internal::{Broker as _, BrokerEvent, Protocol};
 use outbox_core::TopicPartition;
 
 use crate::{
