@@ -16,7 +16,8 @@ use crate::{
     broker::TopicState,
     event::{Isolation, NoFacts},
     ffi,
-    health::{BrokerHealth, Forbidden, LogEnds, TopicPresence, Unread},
+    forbidden::Forbidden,
+    health::{BrokerHealth, LogEnds, TopicPresence, Unread},
     poll_loop::PollLoop,
 };
 
@@ -110,8 +111,8 @@ impl ClientStats {
     /// The brokers forbid a topic, or the group.
     pub(crate) fn note_forbidden(&self, topic: Option<&str>) {
         let forbidden = match topic {
-            Some(topic) => Forbidden::topic(topic.into()),
-            None => Forbidden::group(Arc::clone(&self.group)),
+            Some(topic) => Forbidden::reading("topic", topic),
+            None => Forbidden::reading("group", &self.group),
         };
         self.forbidden.lock().unwrap_or_else(PoisonError::into_inner).insert(forbidden);
         self.any_forbidden.store(true, Relaxed);

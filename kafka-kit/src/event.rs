@@ -5,7 +5,7 @@ use rdkafka::types::RDKafkaErrorCode;
 
 use crate::{
     broker::{BrokerError, TopicState},
-    health::Forbidden,
+    forbidden::Forbidden,
 };
 
 /// What an event is about.
@@ -57,7 +57,7 @@ pub(crate) fn topic_state(
     match answer {
         Ok(state) => Ok(Some(state)),
         Err(NoFacts::Missing) => Ok(None),
-        Err(NoFacts::Forbidden) => Err(BrokerError(Forbidden::topic(topic.into()).to_string())),
+        Err(NoFacts::Forbidden) => Err(BrokerError(Forbidden::reading("topic", topic).to_string())),
         Err(NoFacts::Unsupported) => Ok(Some(TopicState::UNKNOWN)),
         Err(NoFacts::Failed(why)) => {
             Err(BrokerError(format!("querying the topic {topic} failed: {why}")))

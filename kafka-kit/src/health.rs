@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    fmt,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -10,7 +9,10 @@ use std::{
 use inbox_engine::internal::NextOffset;
 use outbox_core::TopicPartition;
 
-use crate::topic_state::{TopicState, missing};
+use crate::{
+    forbidden::Forbidden,
+    topic_state::{TopicState, missing},
+};
 
 /// Brokers are asked every few seconds, and one that has just learned of a topic may be behind the others: so
 /// long a topic has to be missing.
@@ -37,38 +39,6 @@ pub struct BrokerHealth {
     pub forbidden: BTreeSet<Forbidden>,
     /// Topics that are consumed, are there, and that no member of the group was given.
     pub unassigned: Vec<Arc<str>>,
-}
-
-/// What the brokers forbid the client's user.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Forbidden {
-    /// `topic` or `group`.
-    pub resource: &'static str,
-    /// Its name.
-    pub name: Arc<str>,
-    /// What may not be done: an operation of Kafka's access lists. The right to it has that to look at it in it.
-    pub operation: &'static str,
-}
-
-impl Forbidden {
-    pub(crate) fn topic(name: Arc<str>) -> Self {
-        Self { resource: "topic", name, operation: "READ" }
-    }
-
-    pub(crate) fn group(name: Arc<str>) -> Self {
-        Self { resource: "group", name, operation: "READ" }
-    }
-}
-
-impl fmt::Display for Forbidden {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { resource, name, operation } = self;
-        write!(
-            f,
-            "Kafka denies this user {operation} on the {resource} {name}: grant {operation} on \
-             it; the consumer resumes automatically"
-        )
-    }
 }
 
 /// A batch that cannot be read.

@@ -2,16 +2,15 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use inbox_engine::internal::{LogRange, NextOffset};
 use outbox_core::TopicPartition;
 use rdkafka::{
-    ClientContext, Offset, TopicPartitionList,
-    config::RDKafkaLogLevel,
-    consumer::{BaseConsumer, Consumer as _, ConsumerContext},
+    Offset, TopicPartitionList,
+    consumer::{BaseConsumer, Consumer as _},
     error::KafkaError,
     metadata::MetadataTopic,
     types::RDKafkaErrorCode,
@@ -21,9 +20,10 @@ use crate::{
     broker::{BrokerError, TopicState},
     event::topic_state,
     ffi,
-    health::Forbidden,
-    settings::{KafkaSettings, refusal},
-    trouble,
+    forbidden::Forbidden,
+    properties::refusal,
+    reasons::Reasons,
+    settings::KafkaSettings,
 };
 
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -61,7 +61,7 @@ impl Logs {
     pub fn forbidden(&self) -> impl Iterator<Item = Forbidden> {
         let forbidden =
             self.topics.iter().filter(|(_, state)| state.is_some_and(|it| it.is_forbidden));
-        forbidden.map(|(topic, _)| Forbidden::topic(topic.as_str().into()))
+        forbidden.map(|(topic, _)| Forbidden::reading("topic", topic))
     }
 
     /// Those of the topics that were looked for and are not there.
@@ -79,31 +79,6 @@ pub struct TopicLogs {
     pub logs: Vec<(i32, LogRange)>,
 }
 
-/// Keeps what the client says about its brokers, so that a time-out has a reason.
-#[derive(Default)]
-pub(crate) struct Reasons(Mutex<Option<(RDKafkaErrorCode, String)>>);
-
-impl Reasons {
-    fn first(&self) -> Option<(RDKafkaErrorCode, String)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-impl ClientContext for Reasons {
-    fn error(&self, error: KafkaError, reason: &str) {
-        let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail);
-        let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // The first says what is wrong, later ones that every broker is down for it.
-        first.get_or_insert_with(|| (code, reason.to_owned()));
-    }
-
-    fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
-        tracing::debug!(target: "librdkafka", ?level, facility, "{line}");
-    }
-}
-
-impl ConsumerContext for Reasons {}
-
 /// A client that joins no group.
 pub(crate) type Client = BaseConsumer<Reasons>;
 
@@ -112,7 +87,14 @@ pub(crate) type Client = BaseConsumer<Reasons>;
 /// # Errors
 /// When no broker answers, or access to a topic is refused.
 pub async fn inspect(settings: KafkaSettings) -> Result<Logs, BrokerError> {
-    let looked = tokio::task::spawn_blocking(move || look(&settings)).await;
+    aside(move || look(&settings)).await
+}
+
+/// Looks in a thread that may wait.
+pub(crate) async fn aside<T: Send + 'static>(
+    look: impl FnOnce() -> Result<T, BrokerError> + Send + 'static,
+) -> Result<T, BrokerError> {
+    let looked = tokio::task::spawn_blocking(look).await;
     looked.unwrap_or_else(|error| Err(BrokerError(format!("querying Kafka failed: {error}"))))
 }
 
@@ -149,8 +131,7 @@ pub async fn topic(
     settings: KafkaSettings,
     topic: String,
 ) -> Result<Option<TopicLogs>, BrokerError> {
-    let looked = tokio::task::spawn_blocking(move || look_at(&settings, &topic)).await;
-    looked.unwrap_or_else(|error| Err(BrokerError(format!("querying Kafka failed: {error}"))))
+    aside(move || look_at(&settings, &topic)).await
 }
 
 /// Where the group stands in one partition.
@@ -161,19 +142,17 @@ pub async fn committed_of(
     settings: KafkaSettings,
     partition: TopicPartition,
 ) -> Result<Option<NextOffset>, BrokerError> {
-    let looked = tokio::task::spawn_blocking(move || {
+    aside(move || {
         let client = client(&settings)?;
         let mut facts = [facts(&client, &settings, partition)?];
         fill_committed(&client, &settings, &mut facts)?;
         Ok(facts[0].committed)
-    });
-    looked.await.unwrap_or_else(|error| Err(BrokerError(format!("querying Kafka failed: {error}"))))
+    })
+    .await
 }
 
 fn look_at(settings: &KafkaSettings, topic: &str) -> Result<Option<TopicLogs>, BrokerError> {
-    let config = settings.client_config()?;
-    let client: Client =
-        config.create_with_context(Reasons::default()).map_err(|error| refusal(&error))?;
+    let client = client(settings)?;
     if !exists(&client, settings, topic)? {
         return Ok(None);
     }
@@ -292,16 +271,12 @@ pub(crate) fn no_answer(
     if [polled, error.rdkafka_error_code()]
         .contains(&Some(RDKafkaErrorCode::GroupAuthorizationFailed))
     {
-        return BrokerError(Forbidden::group(settings.group.as_str().into()).to_string());
+        return BrokerError(Forbidden::reading("group", &settings.group).to_string());
     }
-    let first = client.context().first();
-    let refused = |(code, why): &(RDKafkaErrorCode, String)| {
-        trouble::refusal(&settings.bootstrap, *code, why)
-    };
-    if let Some(refused) = first.as_ref().and_then(refused) {
+    if let Some(refused) = client.context().refusal(&settings.bootstrap) {
         return BrokerError(refused);
     }
-    let reason = first.map_or_else(|| error.to_string(), |(_, why)| why);
+    let reason = client.context().first().map_or_else(|| error.to_string(), |(_, why)| why);
     BrokerError(format!(
         "no broker of `kafka.bootstrap` ({}) answered: {reason}; check the address, that the \
          brokers are up, and `kafka.security_protocol`",
@@ -319,7 +294,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{excerpt::Excerpts, settings::Protocol};
+    use crate::{excerpt::Excerpts, properties::Properties, settings::Protocol};
 
     fn settings(bootstrap: String, topic: &str) -> KafkaSettings {
         KafkaSettings {
@@ -331,7 +306,7 @@ mod tests {
             session_timeout: Duration::from_secs(45),
             max_poll_interval: Duration::from_mins(5),
             excerpts: Excerpts::default(),
-            properties: Vec::new(),
+            properties: Properties::default(),
         }
     }
 

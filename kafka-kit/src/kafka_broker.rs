@@ -26,9 +26,10 @@ use crate::{
     ffi::Queue,
     health::BrokerHealth,
     poll_loop::{Parts, PollLoop},
+    properties::refusal,
     query_thread::QueryThread,
     reread,
-    settings::{KafkaSettings, Protocol, refusal},
+    settings::{KafkaSettings, Protocol},
     trouble::Troubles,
 };
 

@@ -1,4 +1,4 @@
-//! The Kafka client of inbox-consumer: the only crate on the consuming side that names rdkafka.
+//! The Kafka clients of inbox-consumer and of inbox-outbox-relay: the only crate that names rdkafka.
 //!
 //! ```text
 //! KafkaBroker --commands--> poll loop --questions--> two side threads (calls that wait)
@@ -17,7 +17,11 @@
 //! `BrokerEvent` what it tells; `connect` makes one. `inspect`, `topic`, `topics` and `committed_of` look at
 //! Kafka without a group.
 //!
-//! Use it through `inbox-consumer`, which exports what is on this page.
+//! The relay's producer is `producer`: a thread of its own, and a batch at a time. What users set of librdkafka
+//! (`properties`), what a client says of its brokers (`trouble`, `reasons`) and how topics are kept (`topics`) is
+//! written once for both.
+//!
+//! Use it through `inbox-consumer` and `inbox-outbox-relay`, which export what is on this page.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod broker;
@@ -28,6 +32,7 @@ mod commits;
 mod event;
 mod excerpt;
 mod ffi;
+mod forbidden;
 mod gather;
 mod group;
 mod group_view;
@@ -40,15 +45,18 @@ mod kafka_broker;
 mod mock;
 mod partition_state;
 mod poll_loop;
-#[cfg(feature = "testing")]
 mod producer;
+mod properties;
 mod query_thread;
 mod questions;
+mod reasons;
 mod rebalance;
 mod recreated;
 mod reread;
 mod seeks;
 mod settings;
+#[cfg(feature = "testing")]
+mod test_producer;
 #[cfg(feature = "testing")]
 mod topic_admin;
 mod topic_state;
@@ -65,13 +73,23 @@ pub mod internal {
             Arrival, Broker, BrokerError, BrokerEvent, ByteGuard, Committed, TopicState, Trouble,
         },
         excerpt::{Excerpts, Flaw},
-        health::{BrokerHealth, Forbidden, LogEnds, TopicPresence, Unread},
+        forbidden::Forbidden,
+        health::{BrokerHealth, LogEnds, TopicPresence, Unread},
         inspect::{LogFacts, Logs, TopicLogs, committed_of, inspect, topic},
         kafka_broker::{KafkaBroker, connect},
+        properties::Properties,
         settings::{KafkaSettings, Protocol},
         topic_state::missing,
         topics::{TopicFacts, TopicPolicy, topics},
     };
+
+    /// What `inbox-outbox-relay` writes with.
+    pub mod producer {
+        pub use crate::producer::{
+            ConnectError, Observer, OutgoingRecord, ProducerSettings, Refusal, Shipment, Sink,
+            TopicStatus, TopicWait, Until, aging_topics, inspect,
+        };
+    }
 }
 
 /// Kafka inside the process: librdkafka's mock cluster, and a small producer for any Kafka.
@@ -84,7 +102,7 @@ pub mod testing {
     pub use crate::{
         broker::BrokerError,
         mock::{Failure, MockBroker, Request},
-        producer::Producer,
+        test_producer::Producer,
         topic_admin::{create_topic, delete_topic},
     };
 }

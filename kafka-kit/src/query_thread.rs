@@ -29,8 +29,9 @@ use crate::{
     broker::{BrokerError, Committed},
     client::{Client, list, list_at, partition_label},
     command::{Command, Mailbox, Question, Reply, SeekResult},
-    ffi, group_view,
-    health::Forbidden,
+    ffi,
+    forbidden::Forbidden,
+    group_view,
     questions::ASK_TIMEOUT,
 };
 
@@ -126,7 +127,7 @@ fn answer_committed(
             mailbox.send(Command::GroupAnswer(code.unwrap_or(RDKafkaErrorCode::Fail)));
             answer.map_err(|error| match code {
                 Some(RDKafkaErrorCode::GroupAuthorizationFailed) => {
-                    BrokerError(Forbidden::group(group.into()).to_string())
+                    BrokerError(Forbidden::reading("group", group).to_string())
                 }
                 _ => BrokerError(error.to_string()),
             })

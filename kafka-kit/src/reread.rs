@@ -19,7 +19,8 @@ use crate::{
     event::EventKind,
     ffi::Queue,
     gather::Gather,
-    settings::{KafkaSettings, refusal},
+    properties::refusal,
+    settings::KafkaSettings,
 };
 
 /// How long it may take until the record is there.

@@ -1,10 +1,10 @@
 //! What the client is told: settings that the promise rests on, defaults, and the users' own.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
-use rdkafka::{ClientConfig, config::RDKafkaLogLevel, error::KafkaError};
+use rdkafka::{ClientConfig, config::RDKafkaLogLevel};
 
-use crate::{broker::BrokerError, excerpt::Excerpts, recreated};
+use crate::{broker::BrokerError, excerpt::Excerpts, properties::Properties, recreated};
 
 /// How members of the group share partitions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -18,7 +18,7 @@ pub enum Protocol {
 }
 
 /// Where Kafka is, and as whom to read.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct KafkaSettings {
     /// `host:port`, several separated by commas.
     pub bootstrap: String,
@@ -38,37 +38,8 @@ pub struct KafkaSettings {
     pub max_poll_interval: Duration,
     /// Which records are kept in part.
     pub excerpts: Excerpts,
-    /// TLS, SASL and further settings of librdkafka, by its names. Secrets in clear.
-    pub properties: Vec<(String, String)>,
-}
-
-impl fmt::Debug for KafkaSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            bootstrap,
-            group,
-            topics,
-            instance_id,
-            protocol,
-            session_timeout,
-            max_poll_interval,
-            excerpts,
-            properties,
-        } = self;
-        // Values may be secrets under names that no list foresees.
-        let names: Vec<&str> = properties.iter().map(|(name, _)| name.as_str()).collect();
-        f.debug_struct("KafkaSettings")
-            .field("bootstrap", bootstrap)
-            .field("group", group)
-            .field("topics", topics)
-            .field("instance_id", instance_id)
-            .field("protocol", protocol)
-            .field("session_timeout", session_timeout)
-            .field("max_poll_interval", max_poll_interval)
-            .field("excerpts", excerpts)
-            .field("properties", &names)
-            .finish()
-    }
+    /// Further settings.
+    pub properties: Properties,
 }
 
 /// How members of a group with the classic protocol share partitions.
@@ -107,10 +78,6 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("fetch.queue.backoff.ms", "2"),
     // 5 min by default: until then nobody notices that partitions were added, or are gone.
     ("topic.metadata.refresh.interval.ms", "15000"),
-    // 10 s by default: too long a silence after a broker's restart.
-    ("reconnect.backoff.max.ms", "2000"),
-    ("socket.keepalive.enable", "true"),
-    ("log.connection.close", "false"),
 ];
 
 /// Heartbeats go out about this often within a session, but not more often than ten a second.
@@ -118,29 +85,16 @@ const HEARTBEATS_PER_SESSION: u32 = 15;
 
 impl KafkaSettings {
     pub(crate) fn client_config(&self) -> Result<ClientConfig, BrokerError> {
-        let mut config = ClientConfig::new();
-        config.set_log_level(RDKafkaLogLevel::Notice);
-        for (name, value) in DEFAULTS {
-            config.set(*name, *value);
+        let fixed = FIXED.iter().map(|(name, value)| (*name, (*value).to_owned()));
+        let fixed: Vec<_> = fixed.chain(self.own()).collect();
+        let is_fixed = |name: &&str| fixed.iter().any(|(fixed, _)| fixed == name);
+        if let Some(name) = self.properties.names().find(is_fixed) {
+            return Err(BrokerError(format!(
+                "the Kafka property `{name}` is set by the runtime; remove it"
+            )));
         }
-        let own = self.own();
-        for (name, value) in &self.properties {
-            let taken = FIXED.iter().any(|(fixed, _)| fixed == name)
-                || own.iter().any(|(own, _)| own == name);
-            if taken {
-                return Err(BrokerError(format!(
-                    "the Kafka property `{name}` is set by the runtime; remove it"
-                )));
-            }
-            if name == "debug" {
-                config.set_log_level(RDKafkaLogLevel::Debug);
-            }
-            config.set(name, value);
-        }
-        for (name, value) in FIXED {
-            config.set(*name, *value);
-        }
-        for (name, value) in own {
+        let mut config = self.properties.client_config(RDKafkaLogLevel::Notice, DEFAULTS);
+        for (name, value) in fixed {
             config.set(name, value);
         }
         Ok(config)
@@ -148,8 +102,8 @@ impl KafkaSettings {
 
     /// What the thread that owns the consumer needs to hear beside what is asked for.
     pub(crate) fn debug(&self) -> String {
-        let asked = self.properties.iter().find(|(name, _)| name == "debug");
-        let asked = asked.map(|(_, value)| format!("{value},")).unwrap_or_default();
+        let asked = self.properties.value("debug");
+        let asked = asked.map(|value| format!("{value},")).unwrap_or_default();
         format!("{asked}{}", recreated::DEBUG)
     }
 
@@ -179,20 +133,6 @@ impl KafkaSettings {
         }
         own
     }
-}
-
-/// What is wrong with the settings, without the value, which may be a secret.
-pub(crate) fn refusal(error: &KafkaError) -> BrokerError {
-    BrokerError(match error {
-        KafkaError::ClientConfig(_, _, name, _) => format!(
-            "the Kafka property `{name}` is unknown to librdkafka, has an invalid value, or needs \
-             a build with the feature `tls`"
-        ),
-        KafkaError::ClientCreation(why) => {
-            format!("cannot build the Kafka client from its settings: {why}")
-        }
-        other => format!("cannot build the Kafka client: {other}"),
-    })
 }
 
 #[cfg(test)]

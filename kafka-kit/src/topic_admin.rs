@@ -9,7 +9,7 @@ use rdkafka::{
     error::KafkaError,
 };
 
-use crate::{broker::BrokerError, settings::refusal};
+use crate::{broker::BrokerError, properties::refusal};
 
 /// How long a broker may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(30);

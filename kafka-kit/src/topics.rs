@@ -9,7 +9,7 @@ use bytes::Bytes;
 use inbox_engine::internal::NextOffset;
 use outbox_core::{Header, Record, Text};
 use rdkafka::{
-    Message as _, Offset, TopicPartitionList,
+    ClientConfig, Message as _, Offset, TopicPartitionList,
     admin::{AdminClient, AdminOptions, ConfigResource, ResourceSpecifier},
     client::DefaultClientContext,
     consumer::Consumer as _,
@@ -19,7 +19,7 @@ use rdkafka::{
 
 use crate::{
     broker::BrokerError,
-    inspect::{ANSWER_MAX, Client, OFFSETS_MAX, client, no_answer},
+    inspect::{ANSWER_MAX, Client, OFFSETS_MAX, aside, client, no_answer},
     settings::KafkaSettings,
 };
 
@@ -55,6 +55,8 @@ pub struct TopicFacts {
 pub struct TopicPolicy {
     /// Nothing: for ever, or until compacted.
     pub time: Option<Duration>,
+    /// Whether a record is as old as its own timestamp says, and not as it is in the log.
+    pub by_event: bool,
     /// Bytes of a partition.
     pub bytes: Option<u64>,
     /// Bytes of a batch, compressed as it may be.
@@ -72,26 +74,27 @@ pub struct TopicPolicy {
 /// # Errors
 /// When no broker answers.
 pub async fn topics(settings: KafkaSettings) -> Result<Vec<TopicFacts>, BrokerError> {
-    let policy = read_policies(&settings).await;
-    let looked = tokio::task::spawn_blocking(move || {
+    let policy = read_policies(&settings.client_config()?, &settings.topics).await;
+    aside(move || {
         let client = client(&settings)?;
         let of = |(topic, policy): (&String, Option<TopicPolicy>)| {
             look(&client, &settings, topic, policy)
         };
         settings.topics.iter().zip(policy).map(of).collect()
-    });
-    looked.await.unwrap_or_else(|error| Err(BrokerError(format!("querying Kafka failed: {error}"))))
+    })
+    .await
 }
 
-/// How each topic is kept, in their order.
-async fn read_policies(settings: &KafkaSettings) -> Vec<Option<TopicPolicy>> {
-    let none = || vec![None; settings.topics.len()];
-    let Ok(config) = settings.client_config() else { return none() };
+/// How each topic is kept, in their order; nothing where nobody tells.
+pub(crate) async fn read_policies(
+    config: &ClientConfig,
+    topics: &[String],
+) -> Vec<Option<TopicPolicy>> {
+    let none = || vec![None; topics.len()];
     let Ok(admin) = config.create::<AdminClient<DefaultClientContext>>() else { return none() };
-    let topics: Vec<_> =
-        settings.topics.iter().map(|topic| ResourceSpecifier::Topic(topic)).collect();
+    let asked: Vec<_> = topics.iter().map(|topic| ResourceSpecifier::Topic(topic)).collect();
     let options = AdminOptions::new().request_timeout(Some(OFFSETS_MAX));
-    match admin.describe_configs(&topics, &options).await {
+    match admin.describe_configs(&asked, &options).await {
         Ok(answers) => answers.iter().map(|answer| answer.as_ref().ok().map(read_policy)).collect(),
         Err(_) => none(),
     }
@@ -105,6 +108,7 @@ fn read_policy(config: &ConfigResource) -> TopicPolicy {
     let time = number("retention.ms").map(Duration::from_millis);
     TopicPolicy {
         time: time.filter(|_| policy.contains("delete")),
+        by_event: value("message.timestamp.type") != Some("LogAppendTime"),
         bytes: number("retention.bytes").filter(|_| policy.contains("delete")),
         batch_bytes_max: number("max.message.bytes"),
         compacted: policy.contains("compact"),

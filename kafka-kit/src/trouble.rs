@@ -62,12 +62,6 @@ impl Troubles {
     }
 }
 
-/// What it means that a client looks and nobody answers, if TLS or credentials are the reason.
-pub(crate) fn refusal(bootstrap: &str, code: Code, why: &str) -> Option<String> {
-    let trouble = of(code, why);
-    trouble.is_refusal().then(|| trouble.sentence(bootstrap, why))
-}
-
 /// What is wrong, and whether it is over when a broker answers.
 fn sentence(bootstrap: &str, code: Code, why: &str) -> (String, bool) {
     match code {
@@ -91,7 +85,8 @@ fn sentence(bootstrap: &str, code: Code, why: &str) -> (String, bool) {
     (trouble.sentence(bootstrap, why), trouble != BrokerTrouble::Other)
 }
 
-fn of(code: Code, why: &str) -> BrokerTrouble {
+/// What an error of a client means.
+pub(crate) fn of(code: Code, why: &str) -> BrokerTrouble {
     match code {
         Code::AllBrokersDown => BrokerTrouble::AllDown,
         Code::Authentication | Code::SaslAuthenticationFailed => BrokerTrouble::Credentials,

@@ -121,6 +121,6 @@ pub(crate) fn kafka_settings(config: &Config) -> KafkaSettings {
         session_timeout: config.kafka.session_timeout,
         max_poll_interval: Duration::from_mins(5),
         excerpts: excerpts(config),
-        properties: config.kafka.client_settings(),
+        properties: config.kafka.client_settings().into(),
     }
 }

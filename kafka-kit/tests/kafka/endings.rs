@@ -146,7 +146,7 @@ async fn wrong_settings_are_refused_without_their_values() {
     let topic = world.topic(1).await;
     let with = |name: &str, value: &str| {
         let mut settings = world.settings(&[&topic]);
-        settings.properties = vec![(name.into(), value.into())];
+        settings.properties = vec![(name.into(), value.into())].into();
         assert!(!format!("{settings:?}").contains(value), "Debug shows {value}");
         let (sender, _events) = tokio::sync::mpsc::unbounded_channel();
         kafka_kit::internal::connect(settings, sender).map(drop).unwrap_err().0

@@ -107,7 +107,7 @@ impl World {
             session_timeout: Duration::from_millis(session),
             max_poll_interval: Duration::from_secs(30),
             excerpts: Excerpts::default(),
-            properties: vec![("reconnect.backoff.max.ms".into(), "200".into())],
+            properties: vec![("reconnect.backoff.max.ms".into(), "200".into())].into(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
+use kafka_kit::internal::Properties;
 use service_kit::{
     ConfigError, DatabaseTls, Http, Log, Overrides, Raw, Secret, Security, Traces, choice,
     configuration, properties::Program, section,
@@ -231,9 +232,9 @@ impl Config {
 
 impl Kafka {
     /// TLS, SASL and `[kafka.raw]` under librdkafka's names, **secrets in clear**: for the client only.
-    pub(crate) fn client_settings(&self) -> Vec<(String, String)> {
+    pub(crate) fn client_settings(&self) -> Properties {
         let mut all = self.security.client_settings();
         all.extend(self.raw.passed(Program::Relay));
-        all
+        all.into()
     }
 }

@@ -188,7 +188,7 @@ impl Meters {
         let mut live = self.lock();
         let before = live.forbidden.len();
         let other =
-            |it: &Forbidden| it.resource != resource || name.is_some_and(|name| it.name != name);
+            |it: &Forbidden| it.resource != resource || name.is_some_and(|name| *it.name != *name);
         live.forbidden.retain(|(it, _)| other(it));
         live.forbidden.len() < before
     }

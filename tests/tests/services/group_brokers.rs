@@ -30,7 +30,7 @@ fn settings(bootstrap: &str, topics: &[&str]) -> KafkaSettings {
         session_timeout: Duration::from_secs(6),
         max_poll_interval: Duration::from_secs(30),
         excerpts: Excerpts::default(),
-        properties: vec![("reconnect.backoff.max.ms".into(), "200".into())],
+        properties: vec![("reconnect.backoff.max.ms".into(), "200".into())].into(),
     }
 }
 

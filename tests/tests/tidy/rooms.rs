@@ -5,8 +5,8 @@ use super::{Tree, none, shows};
 
 /// A word, where it may be said, and why nowhere else.
 const WORDS: &[(&str, &[&str], &str)] = &[
-    ("rdkafka", &["kafka-kit/", "outbox-relay/src/sink/", "tests/", "bench/"], KAFKA),
-    ("rdkafka_sys", &["kafka-kit/", "outbox-relay/src/sink/"], KAFKA),
+    ("rdkafka", &["kafka-kit/", "tests/", "bench/"], KAFKA),
+    ("rdkafka_sys", &["kafka-kit/"], KAFKA),
     (
         "reqwest",
         &["outbox-webhook/", "inbox-schemas/src/registry/"],
@@ -101,10 +101,10 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
         "outbox-relay",
         &[
             "inbox-engine",
+            "kafka-kit",
             "outbox-core",
             "outbox-debezium",
             "outbox-webhook",
-            "rdkafka",
             "service-kit",
         ],
     ),
@@ -132,7 +132,6 @@ const ABSENT: &[(&str, &[&str])] = &[
     ("outbox-relay/src/feed/", &["crate::sink", "crate::pump"]),
     ("outbox-relay/src/pump/", &["crate::feed", "crate::port::Operators"]),
     ("outbox-relay/src/cli/", &["crate::port::Owners", "crate::port::Rounds"]),
-    ("outbox-relay/src/sink/", &["crate::feed", "crate::pump", "crate::port"]),
     ("service-kit/src/", &["tokio"]),
 ];
 

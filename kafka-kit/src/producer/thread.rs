@@ -13,12 +13,12 @@ use rdkafka::producer::Producer as _;
 use tokio::sync::oneshot;
 
 use super::{
-    ConnectError, Forbidden, SendBatch, Shipment, SinkCommand, SinkSettings,
+    ConnectError, Observer, ProducerSettings, SendBatch, Shipment, SinkCommand,
     batch::BatchProducer,
     context::Context,
     fault::{self, SendFault},
-    settings::refusal,
 };
+use crate::properties::refusal;
 
 /// How often the client is served while there is nothing to send.
 const IDLE: Duration = Duration::from_millis(200);
@@ -30,8 +30,8 @@ const STALE: Duration = Duration::from_millis(100);
 const CALL_MAX: Duration = Duration::from_secs(5);
 
 /// The thread, from the beginning to the end.
-pub(super) fn run(
-    settings: &SinkSettings,
+pub(super) fn run<O: Observer>(
+    settings: &ProducerSettings<O>,
     ready: oneshot::Sender<Result<(), ConnectError>>,
     commands: &Receiver<SinkCommand>,
 ) {
@@ -46,7 +46,7 @@ pub(super) fn run(
         match commands.recv_timeout(IDLE) {
             Ok(SinkCommand::Look(topics, answer)) => drop(answer.send(producer.ask_topics(topics))),
             Ok(SinkCommand::Ship(SendBatch { records, until, answer })) => {
-                let shipment = producer.ship(&records, &until);
+                let shipment = producer.ship(&records, &*until);
                 let over = !matches!(shipment, Shipment::Done { .. });
                 let _ = answer.send(shipment);
                 if over {
@@ -59,26 +59,26 @@ pub(super) fn run(
     }
 }
 
-fn open(settings: &SinkSettings) -> Result<BatchProducer, ConnectError> {
-    let context = Context::new(&settings.bootstrap, Arc::clone(&settings.troubles));
+fn open<O: Observer>(settings: &ProducerSettings<O>) -> Result<BatchProducer, ConnectError> {
+    let context = Context::new(&settings.bootstrap, Arc::<O>::clone(&settings.troubles));
     let created = settings.client_config().create_with_context(context);
     let producer = BatchProducer::new(
-        created.map_err(|error| ConnectError::Fatal(refusal(&error)))?,
+        created.map_err(|error| ConnectError::Fatal(refusal(&error).0))?,
         settings,
     );
     if producer.transactional() {
         fence(&producer, settings)?;
-        if settings.troubles.brokers_are_doubtful() {
+        if settings.troubles.is_doubtful() {
             // Errors that are queued are older than the answer.
             producer.producer.poll(STALE);
         }
-        settings.troubles.kafka_works();
+        settings.troubles.works();
     }
     Ok(producer)
 }
 
 /// Takes the transactional id over: earlier producers are fenced, and what they left open is ended.
-fn fence(producer: &BatchProducer, settings: &SinkSettings) -> Result<(), ConnectError> {
+fn fence<O>(producer: &BatchProducer, settings: &ProducerSettings<O>) -> Result<(), ConnectError> {
     let began = Instant::now();
     loop {
         let Err(error) = producer.producer.init_transactions(CALL_MAX) else { return Ok(()) };
@@ -86,7 +86,7 @@ fn fence(producer: &BatchProducer, settings: &SinkSettings) -> Result<(), Connec
         let code = fault::code(&error);
         if fault::classify(code) == SendFault::Forbidden {
             let id = settings.transactional_id.as_deref();
-            return Err(ConnectError::Forbidden(Forbidden::of(code, id)));
+            return Err(ConnectError::Forbidden(fault::forbidden(code, id)));
         }
         let again =
             matches!(&error, rdkafka::error::KafkaError::Transaction(said) if said.is_retriable());

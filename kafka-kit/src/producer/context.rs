@@ -6,9 +6,9 @@ use rdkafka::{
     ClientContext, Message, config::RDKafkaLogLevel, error::KafkaError, message::DeliveryResult,
     producer::ProducerContext, types::RDKafkaErrorCode as Code,
 };
-use service_kit::brokers::BrokerTrouble;
 
-use crate::telemetry::Troubles;
+use super::Observer;
+use crate::trouble;
 
 /// One record's end: its place in the batch, and the error if it was not acknowledged.
 pub(super) type Report = (usize, Option<Code>);
@@ -19,11 +19,11 @@ pub(super) struct Context {
     reports: Mutex<Vec<Report>>,
     last: Mutex<Option<String>>,
     /// Those of all producers of the relay, one after the other.
-    troubles: Arc<Troubles>,
+    troubles: Arc<dyn Observer>,
 }
 
 impl Context {
-    pub(super) fn new(bootstrap: &str, troubles: Arc<Troubles>) -> Self {
+    pub(super) fn new(bootstrap: &str, troubles: Arc<dyn Observer>) -> Self {
         Self {
             bootstrap: bootstrap.to_owned(),
             reports: Mutex::default(),
@@ -47,11 +47,7 @@ impl ClientContext for Context {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
         // Warnings about settings that are ours, and failures that come as reports or errors, too.
         let ours = matches!(facility, "CONFWARN" | "FAIL" | "TXNERR");
-        if ours || matches!(level, RDKafkaLogLevel::Debug) {
-            tracing::debug!(target: "outbox_relay", "{facility} {text}");
-        } else {
-            self.troubles.line(facility, text);
-        }
+        self.troubles.line(ours || matches!(level, RDKafkaLogLevel::Debug), facility, text);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
@@ -59,9 +55,9 @@ impl ClientContext for Context {
         if code == Code::Fatal {
             return; // whoever calls next is told
         }
-        let sentence = sentence(&self.bootstrap, code, reason);
+        let sentence = trouble::of(code, reason).sentence(&self.bootstrap, reason);
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(sentence.clone());
-        self.troubles.brokers(sentence);
+        self.troubles.trouble(sentence);
     }
 }
 
@@ -77,22 +73,5 @@ impl ProducerContext for Context {
             Err((error, _)) => Some(error.rdkafka_error_code().unwrap_or(Code::Fail)),
         };
         self.reports.lock().unwrap_or_else(PoisonError::into_inner).push((*place, error));
-    }
-}
-
-fn sentence(bootstrap: &str, code: Code, why: &str) -> String {
-    trouble(code, why).sentence(bootstrap, why)
-}
-
-/// What an error of the client means.
-pub(super) fn trouble(code: Code, why: &str) -> BrokerTrouble {
-    match code {
-        Code::AllBrokersDown => BrokerTrouble::AllDown,
-        Code::Authentication | Code::SaslAuthenticationFailed => BrokerTrouble::Credentials,
-        Code::SSL => BrokerTrouble::Tls,
-        Code::BrokerTransportFailure | Code::Resolve | Code::OperationTimedOut => {
-            BrokerTrouble::of_connection(why)
-        }
-        _ => BrokerTrouble::Other,
     }
 }

@@ -1,36 +1,40 @@
 //! Looking at Kafka without writing.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
 use rdkafka::{
-    client::ClientContext,
-    config::{FromClientConfigAndContext as _, RDKafkaLogLevel},
-    error::KafkaError,
-    message::DeliveryResult,
-    producer::{BaseProducer, Producer, ProducerContext},
+    client::{Client, ClientContext},
+    config::FromClientConfigAndContext as _,
+    metadata::MetadataTopic,
+    producer::{BaseProducer, Producer as _},
     types::RDKafkaErrorCode as Code,
 };
 
 use super::{
-    SinkSettings, context,
+    ProducerSettings,
     fault::{self, SendFault},
-    settings::refusal,
+};
+use crate::{
+    properties::refusal,
+    reasons::Reasons,
+    topics::{TopicPolicy, read_policies},
 };
 
 /// How long a question to the brokers may take.
-pub(super) const ASK_MAX: Duration = Duration::from_secs(5);
+const ASK_MAX: Duration = Duration::from_secs(5);
 /// How often a topic that is not there is looked for.
 const LOOKS: u32 = 3;
 const LOOK_AGAIN: Duration = Duration::from_millis(400);
+
+/// So many topics are looked at by the start of their names, in the order of these.
+const AGING_MAX: usize = 100;
 
 /// So many topics are asked for at the same time.
 const ASK_AT_ONCE: usize = 16;
 
 /// How a topic stands.
-pub(crate) enum TopicStatus {
+#[derive(Debug)]
+pub enum TopicStatus {
     There,
     Missing,
     Refused(Code),
@@ -38,16 +42,13 @@ pub(crate) enum TopicStatus {
 }
 
 /// Asks for topics side by side, once each.
-pub(super) fn statuses<C>(
-    producer: &BaseProducer<C>,
+pub(super) fn statuses<C: ClientContext>(
+    client: &Client<C>,
     names: Vec<String>,
-) -> Vec<(String, TopicStatus)>
-where
-    C: ProducerContext + ClientContext,
-{
+) -> Vec<(String, TopicStatus)> {
     let mut found = Vec::with_capacity(names.len());
     for names in names.chunks(ASK_AT_ONCE) {
-        let ask = |name: &String| (name.clone(), topic(producer, name, 1));
+        let ask = |name: &String| (name.clone(), topic(client, name, 1));
         if let [name] = names {
             found.push(ask(name));
             continue;
@@ -62,23 +63,20 @@ where
 }
 
 /// Asks for a topic, so many times before it counts as missing: brokers forget topics for moments.
-fn topic<C>(producer: &BaseProducer<C>, name: &str, looks: u32) -> TopicStatus
-where
-    C: ProducerContext + ClientContext,
-{
+fn topic<C: ClientContext>(client: &Client<C>, name: &str, looks: u32) -> TopicStatus {
     let mut found = TopicStatus::Missing;
     for look in 0..looks {
         if look > 0 {
             std::thread::sleep(LOOK_AGAIN);
         }
-        let metadata = match producer.client().fetch_metadata(Some(name), ASK_MAX) {
+        let metadata = match client.fetch_metadata(Some(name), ASK_MAX) {
             Ok(metadata) => metadata,
             Err(error) => {
                 return TopicStatus::Unknown(format!("querying the topic {name} failed: {error}"));
             }
         };
         let told = metadata.topics().iter().find(|topic| topic.name() == name);
-        match told.and_then(rdkafka::metadata::MetadataTopic::error).map(Code::from) {
+        match told.and_then(MetadataTopic::error).map(Code::from) {
             None if told.is_some_and(|topic| !topic.partitions().is_empty()) => {
                 return TopicStatus::There;
             }
@@ -98,53 +96,21 @@ where
     found
 }
 
-/// Why nobody answers: the first that the client says of it (later ones say that every broker is down for it), if
-/// it is about TLS or credentials.
-#[derive(Default)]
-struct FirstReason(Mutex<Option<(Code, String)>>);
-
-impl FirstReason {
-    fn sentence(&self, bootstrap: &str) -> Option<String> {
-        let first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (code, why) = first.as_ref()?;
-        let trouble = context::trouble(*code, why);
-        trouble.is_refusal().then(|| trouble.sentence(bootstrap, why))
-    }
-}
-
-impl ClientContext for FirstReason {
-    fn error(&self, error: KafkaError, reason: &str) {
-        let code = error.rdkafka_error_code().unwrap_or(Code::Fail);
-        let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        first.get_or_insert_with(|| (code, reason.to_owned()));
-    }
-
-    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
-        tracing::debug!(target: "outbox_relay", ?level, "{facility} {text}");
-    }
-}
-
-impl ProducerContext for FirstReason {
-    type DeliveryOpaque = ();
-
-    fn delivery(&self, _: &DeliveryResult<'_>, (): ()) {}
-}
-
 /// Asks Kafka whether it is there, and after a topic. It fences nobody. Blocks: for a thread that may wait.
 ///
 /// # Errors
 /// When Kafka cannot be reached, or the settings make no client.
-pub(crate) fn inspect(
-    settings: &SinkSettings,
+pub fn inspect<O>(
+    settings: &ProducerSettings<O>,
     name: Option<&str>,
 ) -> Result<Option<String>, String> {
     let config = settings.inspection_config();
-    let client = BaseProducer::from_config_and_context(&config, FirstReason::default());
-    let client = client.map_err(|error| refusal(&error))?;
+    let client = BaseProducer::from_config_and_context(&config, Reasons::default());
+    let client = client.map_err(|error| refusal(&error).0)?;
     client.client().fetch_metadata(None, ASK_MAX).map_err(|error| {
         // What the client has to say waits in its queue.
         client.poll(Duration::from_millis(100));
-        client.context().sentence(&settings.bootstrap).unwrap_or_else(|| {
+        client.context().refusal(&settings.bootstrap).unwrap_or_else(|| {
             format!(
                 "Kafka at {} does not answer ({error}); check `kafka.bootstrap`, the network, and \
                  whether the brokers require TLS or SASL",
@@ -152,10 +118,37 @@ pub(crate) fn inspect(
             )
         })
     })?;
-    Ok(match name.map(|name| (name, topic(&client, name, LOOKS))) {
+    Ok(match name.map(|name| (name, topic(client.client(), name, LOOKS))) {
         Some((name, TopicStatus::Missing)) => Some(fault::of_record(Code::UnknownTopic, name, 0)),
         Some((name, TopicStatus::Refused(code))) => Some(fault::of_record(code, name, 0)),
         Some((_, TopicStatus::Unknown(why))) => Some(why),
         Some((_, TopicStatus::There)) | None => None,
     })
+}
+
+/// Topics whose names begin so that delete records by the time that these have, and the shortest of these times. Nobody
+/// answers: none.
+pub async fn aging_topics<O: Send + Sync + 'static>(
+    settings: ProducerSettings<O>,
+    prefix: String,
+) -> Option<(Vec<String>, Duration)> {
+    let config = settings.inspection_config();
+    let listed = tokio::task::spawn_blocking(move || names(&settings, &prefix)).await.ok()??;
+    let policies = read_policies(&config, &listed).await;
+    let age = |policy: Option<TopicPolicy>| policy.filter(|policy| policy.by_event)?.time;
+    let aging = listed.into_iter().zip(policies);
+    let aging = aging.filter_map(|(name, policy)| Some((name, age(policy)?)));
+    let (names, ages): (Vec<String>, Vec<Duration>) = aging.unzip();
+    Some((names, ages.into_iter().min()?))
+}
+
+fn names<O>(settings: &ProducerSettings<O>, prefix: &str) -> Option<Vec<String>> {
+    let client: BaseProducer = settings.inspection_config().create().ok()?;
+    let metadata = client.client().fetch_metadata(None, ASK_MAX).ok()?;
+    let names = metadata.topics().iter().map(MetadataTopic::name);
+    let mut names: Vec<String> =
+        names.filter(|name| name.starts_with(prefix)).map(str::to_owned).collect();
+    names.sort_unstable();
+    names.truncate(AGING_MAX);
+    Some(names).filter(|names| !names.is_empty())
 }

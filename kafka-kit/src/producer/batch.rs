@@ -15,12 +15,11 @@ use rdkafka::{
 };
 
 use super::{
-    Forbidden, OutgoingRecord, Refusal, Shipment, SinkSettings, TopicWait,
+    OutgoingRecord, ProducerSettings, Refusal, Shipment, TopicWait, Until,
     context::{Context, Report},
     fault::{self, SendFault},
     inspection::{TopicStatus, statuses},
 };
-use crate::deadline::Deadline;
 
 /// How long the client's full queue is served before a record is offered again.
 const SERVE: Duration = Duration::from_millis(1);
@@ -32,7 +31,8 @@ const PURGED_WITHIN: Duration = Duration::from_secs(2);
 /// A producer, and what is known of the topics.
 pub(super) struct BatchProducer {
     pub(super) producer: BaseProducer<Context>,
-    settings: SinkSettings,
+    transactional_id: Option<String>,
+    delivery_timeout: Duration,
     there: HashSet<String>,
 }
 
@@ -54,17 +54,18 @@ enum Enqueued {
 }
 
 impl BatchProducer {
-    pub(super) fn new(producer: BaseProducer<Context>, settings: &SinkSettings) -> Self {
-        let settings = settings.clone();
-        Self { producer, settings, there: HashSet::new() }
+    pub(super) fn new<O>(producer: BaseProducer<Context>, settings: &ProducerSettings<O>) -> Self {
+        let transactional_id = settings.transactional_id.clone();
+        let delivery_timeout = settings.delivery_timeout;
+        Self { producer, transactional_id, delivery_timeout, there: HashSet::new() }
     }
 
     pub(super) fn transactional(&self) -> bool {
-        self.settings.transactional_id.is_some()
+        self.transactional_id.is_some()
     }
 
     /// Sends a batch, in its order, and waits for all of it.
-    pub(super) fn ship(&mut self, records: &[OutgoingRecord], until: &Deadline) -> Shipment {
+    pub(super) fn ship(&mut self, records: &[OutgoingRecord], until: &dyn Until) -> Shipment {
         if self.transactional()
             && let Err(error) = self.producer.begin_transaction()
         {
@@ -99,7 +100,7 @@ impl BatchProducer {
     fn hand_over(
         &mut self,
         records: &[OutgoingRecord],
-        until: &Deadline,
+        until: &dyn Until,
     ) -> Result<Handoff, Shipment> {
         // Before anything is on its way: asking takes time, and what fails meanwhile would be misread.
         let refused = self.ask(records)?;
@@ -162,7 +163,7 @@ impl BatchProducer {
 
     /// Asks for topics, and remembers those that are there.
     pub(super) fn ask_topics(&mut self, names: Vec<String>) -> Vec<(String, TopicStatus)> {
-        let found = statuses(&self.producer, names);
+        let found = statuses(self.producer.client(), names);
         let there = found.iter().filter(|(_, topic)| matches!(topic, TopicStatus::There));
         self.there.extend(there.map(|(name, _)| name.clone()));
         found
@@ -170,7 +171,7 @@ impl BatchProducer {
 
     /// Puts a record into the client's queue, behind those that are there. While that is full, this very
     /// record is offered again, and nothing else.
-    fn enqueue(&self, place: usize, outgoing: &OutgoingRecord, until: &Deadline) -> Enqueued {
+    fn enqueue(&self, place: usize, outgoing: &OutgoingRecord, until: &dyn Until) -> Enqueued {
         loop {
             let error = match self.producer.send(record(place, outgoing)) {
                 Ok(()) => return Enqueued::Sent,
@@ -191,10 +192,10 @@ impl BatchProducer {
 
     /// Waits until each record has its report, or until the turn or the patience is over. When one has
     /// failed, the rest is purged: the batch is read again.
-    fn await_reports(&self, wanted: usize, stopped: bool, until: &Deadline) -> Vec<Report> {
+    fn await_reports(&self, wanted: usize, stopped: bool, until: &dyn Until) -> Vec<Report> {
         let mut reports = Vec::new();
         let (mut purged, mut first) = (false, true);
-        let mut patience = Instant::now() + self.settings.delivery_timeout + CALL_MAX;
+        let mut patience = Instant::now() + self.delivery_timeout + CALL_MAX;
         while reports.len() < wanted && !until.passed() && Instant::now() < patience {
             // Short, since a poll goes on for its whole time.
             self.producer.poll(SERVE);
@@ -284,7 +285,7 @@ impl BatchProducer {
         matches!(found[..], [(_, TopicStatus::Missing | TopicStatus::Refused(_))])
     }
 
-    fn commit(&self, until: &Deadline) -> Result<(), Shipment> {
+    fn commit(&self, until: &dyn Until) -> Result<(), Shipment> {
         loop {
             let Err(error) = self.producer.commit_transaction(CALL_MAX) else { return Ok(()) };
             let again = match &error {
@@ -312,7 +313,7 @@ impl BatchProducer {
     }
 
     fn forbidden(&self, code: Code) -> Shipment {
-        Shipment::Forbidden(Forbidden::of(code, self.settings.transactional_id.as_deref()))
+        Shipment::Forbidden(fault::forbidden(code, self.transactional_id.as_deref()))
     }
 
     /// Why the client has given the transaction up, and purged its records: these do not have the reason in their
@@ -361,15 +362,20 @@ fn refusal(place: usize, outgoing: &OutgoingRecord, code: Code) -> Refusal {
 }
 
 fn record(place: usize, outgoing: &OutgoingRecord) -> BaseRecord<'_, [u8], [u8], Box<usize>> {
-    let Record { key, headers, payload, timestamp_ms } = &outgoing.record;
+    let Record { key, payload, timestamp_ms, .. } = &outgoing.record;
     let mut sent = BaseRecord::with_opaque_to(&outgoing.topic, Box::new(place));
-    let none = OwnedHeaders::new_with_capacity(headers.len());
-    sent.headers = Some(headers.iter().fold(none, |headers, header| {
-        headers.insert(Header { key: &header.name, value: header.value.as_deref() })
-    }));
+    sent.headers = Some(headers(&outgoing.record));
     sent.key = key.as_deref();
     sent.payload = payload.as_deref();
     sent.timestamp = *timestamp_ms;
     sent.partition = outgoing.partition;
     sent
+}
+
+/// The headers of a record as the client takes them.
+pub(crate) fn headers(record: &Record) -> OwnedHeaders {
+    let none = OwnedHeaders::new_with_capacity(record.headers.len());
+    record.headers.iter().fold(none, |headers, header| {
+        headers.insert(Header { key: &header.name, value: header.value.as_deref() })
+    })
 }

@@ -6,12 +6,11 @@ use inbox_engine::internal::Offset;
 use outbox_core::{Record, TopicPartition};
 use rdkafka::{
     ClientConfig,
-    message::{Header, OwnedHeaders},
     producer::{FutureProducer, FutureRecord},
     util::Timeout,
 };
 
-use crate::{broker::BrokerError, settings::refusal};
+use crate::{broker::BrokerError, producer::headers, properties::refusal};
 
 /// Writes records to a Kafka, mock or real: idempotent, every acknowledgement waited for, keys on the
 /// partitions that Java's clients choose.
@@ -73,11 +72,7 @@ impl Producer {
         partition: Option<i32>,
         record: &Record,
     ) -> Result<(TopicPartition, Offset), BrokerError> {
-        let mut headers = OwnedHeaders::new_with_capacity(record.headers.len());
-        for header in &record.headers {
-            headers = headers.insert(Header { key: &header.name, value: header.value.as_deref() });
-        }
-        let mut sent = FutureRecord::<[u8], [u8]>::to(topic).headers(headers);
+        let mut sent = FutureRecord::<[u8], [u8]>::to(topic).headers(headers(record));
         sent.key = record.key.as_deref();
         sent.payload = record.payload.as_deref();
         sent.timestamp = record.timestamp_ms;

@@ -1,33 +1,42 @@
-//! What the client is told: settings that the promise rests on, defaults, and the users' own.
+//! What a producer is told: settings that the promise rests on, defaults, and the users' own.
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use rdkafka::{ClientConfig, config::RDKafkaLogLevel, error::KafkaError};
+use rdkafka::{ClientConfig, config::RDKafkaLogLevel};
 
-use crate::telemetry::Troubles;
+use crate::properties::Properties;
 
 /// Where Kafka is, and how to write.
-#[derive(Clone)]
-pub(crate) struct SinkSettings {
-    pub(crate) bootstrap: String,
+pub struct ProducerSettings<O> {
+    pub bootstrap: String,
     /// `None`: no fencing, no transactions.
-    pub(crate) transactional_id: Option<String>,
-    pub(crate) delivery_timeout: Duration,
-    pub(crate) message_bytes_max: usize,
-    /// TLS, SASL and further settings of librdkafka, by its names. Secrets in clear.
-    pub(crate) properties: Vec<(String, String)>,
-    /// Where what goes wrong is told.
-    pub(crate) troubles: Arc<Troubles>,
+    pub transactional_id: Option<String>,
+    pub delivery_timeout: Duration,
+    pub message_bytes_max: usize,
+    pub properties: Properties,
+    /// Who is told what goes wrong.
+    pub troubles: Arc<O>,
 }
 
-impl fmt::Debug for SinkSettings {
+impl<O> Clone for ProducerSettings<O> {
+    fn clone(&self) -> Self {
+        Self {
+            bootstrap: self.bootstrap.clone(),
+            transactional_id: self.transactional_id.clone(),
+            delivery_timeout: self.delivery_timeout,
+            message_bytes_max: self.message_bytes_max,
+            properties: self.properties.clone(),
+            troubles: Arc::clone(&self.troubles),
+        }
+    }
+}
+
+impl<O> fmt::Debug for ProducerSettings<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Values may be secrets under names that no list foresees.
-        let names: Vec<&str> = self.properties.iter().map(|(name, _)| name.as_str()).collect();
-        f.debug_struct("SinkSettings")
+        f.debug_struct("ProducerSettings")
             .field("bootstrap", &self.bootstrap)
             .field("transactional_id", &self.transactional_id)
-            .field("properties", &names)
+            .field("properties", &self.properties)
             .finish_non_exhaustive()
     }
 }
@@ -45,17 +54,13 @@ const FIXED: &[(&str, &str)] = &[
 const DEFAULTS: &[(&str, &str)] = &[
     // A batch is handed over at once: nothing is gained by waiting for more.
     ("linger.ms", "1"),
-    // 10 s by default: too long a silence after a broker's restart.
-    ("reconnect.backoff.max.ms", "2000"),
-    ("socket.keepalive.enable", "true"),
-    ("log.connection.close", "false"),
     // A typo in a template must not create a topic.
     ("allow.auto.create.topics", "false"),
     // A batch is looked at before it is sent; a topic that goes meanwhile shall not hold it for long.
     ("topic.metadata.propagation.max.ms", "5000"),
 ];
 
-impl SinkSettings {
+impl<O> ProducerSettings<O> {
     pub(super) fn client_config(&self) -> ClientConfig {
         let mut config = self.inspection_config();
         for (name, value) in FIXED {
@@ -73,17 +78,7 @@ impl SinkSettings {
 
     /// The same without what only producing needs.
     pub(super) fn inspection_config(&self) -> ClientConfig {
-        let mut config = ClientConfig::new();
-        config.set_log_level(RDKafkaLogLevel::Error);
-        for (name, value) in DEFAULTS {
-            config.set(*name, *value);
-        }
-        for (name, value) in &self.properties {
-            if name == "debug" {
-                config.set_log_level(RDKafkaLogLevel::Debug);
-            }
-            config.set(name, value);
-        }
+        let mut config = self.properties.client_config(RDKafkaLogLevel::Error, DEFAULTS);
         config.set("bootstrap.servers", &self.bootstrap);
         config.set("client.id", format!("outbox-relay-{}", uuid::Uuid::now_v7()));
         config
@@ -92,19 +87,5 @@ impl SinkSettings {
     /// Longer than a batch may take: the broker ends what a relay left open that nobody replaced.
     pub(super) fn transaction_timeout(&self) -> Duration {
         self.delivery_timeout * 2
-    }
-}
-
-/// What is wrong with the settings, without the value, which may be a secret.
-pub(super) fn refusal(error: &KafkaError) -> String {
-    match error {
-        KafkaError::ClientConfig(_, _, name, _) => format!(
-            "the Kafka property `{name}` is unknown to librdkafka, has an invalid value, or needs \
-             a build with the feature `tls`"
-        ),
-        KafkaError::ClientCreation(why) => {
-            format!("cannot build the Kafka client from its settings: {why}")
-        }
-        other => format!("cannot build the Kafka client: {other}"),
     }
 }

@@ -1,4 +1,4 @@
-//! Kafka, the only room that names librdkafka.
+//! The producer of the relay: batches in order, as transactions where earlier producers are fenced.
 //!
 //! One story: its files know each other.
 //!
@@ -6,9 +6,8 @@
 //! transaction: who reads with `read_committed` sees all of it or nothing. After any batch that did not
 //! go through, the thread and its producer are given up: what was queued is purged, and the next producer
 //! has a new epoch, which fences whatever of the old one is still under way.
+#![expect(missing_docs, reason = "the relay alone sees it, and names say the rest")]
 
-#[cfg(feature = "cli")]
-mod aging;
 mod batch;
 mod context;
 mod fault;
@@ -19,40 +18,56 @@ mod thread;
 use outbox_core::Record;
 use tokio::sync::oneshot;
 
-use crate::deadline::Deadline;
+use crate::forbidden::Forbidden;
 
-#[cfg(feature = "cli")]
-pub(crate) use aging::aging_topics;
-pub(crate) use fault::Forbidden;
-pub(crate) use inspection::{TopicStatus, inspect};
-pub(crate) use settings::SinkSettings;
+#[cfg(feature = "testing")]
+pub(crate) use batch::headers;
+pub use inspection::{TopicStatus, aging_topics, inspect};
+pub use settings::ProducerSettings;
+
+/// Until when a batch is waited for; it may be put off meanwhile.
+pub trait Until: Send + 'static {
+    fn passed(&self) -> bool;
+}
+
+/// Who is told what goes wrong between a producer and its brokers.
+pub trait Observer: Send + Sync + 'static {
+    /// A line of librdkafka's, which may be for developers alone.
+    fn line(&self, is_debug: bool, facility: &str, line: &str);
+    /// What is wrong with the brokers, in a sentence.
+    fn trouble(&self, error: String);
+    /// Whether something was wrong with them, and nothing has shown since that one answers.
+    fn is_doubtful(&self) -> bool;
+    /// Brokers have taken something.
+    fn works(&self);
+}
 
 /// One record to send.
 #[derive(Clone, Debug)]
-pub(crate) struct OutgoingRecord {
-    pub(crate) topic: String,
+pub struct OutgoingRecord {
+    pub topic: String,
     /// `None`: the key decides.
-    pub(crate) partition: Option<i32>,
+    pub partition: Option<i32>,
     /// What order is kept for: `type/id`.
-    pub(crate) aggregate: String,
-    pub(crate) record: Record,
+    pub aggregate: String,
+    pub record: Record,
 }
 
 /// A record that cannot be sent, and why.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Refusal {
+pub struct Refusal {
     /// Its place in the batch.
-    pub(crate) place: usize,
-    pub(crate) aggregate: String,
-    pub(crate) topic: String,
-    pub(crate) error: String,
+    pub place: usize,
+    pub aggregate: String,
+    pub topic: String,
+    pub error: String,
     /// What it waits for, if that is all.
-    pub(crate) waits: Option<TopicWait>,
+    pub waits: Option<TopicWait>,
 }
 
 /// What the rows of a topic wait for; they go by themselves then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum TopicWait {
+pub enum TopicWait {
     /// That it is there.
     Presence,
     /// That the user may write to it.
@@ -61,7 +76,7 @@ pub(crate) enum TopicWait {
 
 /// What became of a batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Shipment {
+pub enum Shipment {
     /// All but the refused and the left ones are acknowledged, and committed. `left` were not sent: they
     /// follow a refused one of their aggregate.
     Done { refused: Vec<Refusal>, left: Vec<usize> },
@@ -77,7 +92,7 @@ pub(crate) enum Shipment {
 
 /// Why no producer is ready.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum ConnectError {
+pub enum ConnectError {
     /// It may pass by itself.
     Outage(String),
     /// The user lacks a right.
@@ -97,18 +112,19 @@ pub(crate) enum SinkCommand {
 /// A batch on its way to the thread.
 pub(crate) struct SendBatch {
     records: Vec<OutgoingRecord>,
-    until: Deadline,
+    until: Box<dyn Until>,
     answer: oneshot::Sender<Shipment>,
 }
 
 /// A producer that is ready: with fencing its epoch is the newest.
-pub(crate) struct Sink {
+#[derive(Debug)]
+pub struct Sink {
     commands: std::sync::mpsc::Sender<SinkCommand>,
 }
 
 impl Sink {
     /// Makes a producer ready. With fencing this fences all earlier ones, and ends what they left open.
-    pub(crate) async fn connect(settings: SinkSettings) -> Result<Self, ConnectError> {
+    pub async fn connect<O: Observer>(settings: ProducerSettings<O>) -> Result<Self, ConnectError> {
         let (ready, answer) = oneshot::channel();
         let (commands, taken) = std::sync::mpsc::channel();
         let spawned = std::thread::Builder::new()
@@ -126,7 +142,8 @@ impl Sink {
 
     /// Sends a batch, in its order. It gives up when `until` has passed: the turn is over. After anything but
     /// [`Shipment::Done`] the sink is dead: make another.
-    pub(crate) async fn ship(&self, records: Vec<OutgoingRecord>, until: Deadline) -> Shipment {
+    pub async fn ship(&self, records: Vec<OutgoingRecord>, until: impl Until) -> Shipment {
+        let until = Box::new(until);
         let (answer, shipment) = oneshot::channel();
         let died = || Shipment::Broken {
             refused: Vec::new(),
@@ -141,7 +158,7 @@ impl Sink {
     }
 
     /// Asks for topics, all at once.
-    pub(crate) async fn ask_topics(&self, topics: Vec<String>) -> Vec<(String, TopicStatus)> {
+    pub async fn ask_topics(&self, topics: Vec<String>) -> Vec<(String, TopicStatus)> {
         let (answer, found) = oneshot::channel();
         if self.commands.send(SinkCommand::Look(topics, answer)).is_err() {
             return Vec::new(); // the next batch finds out, too

@@ -1,8 +1,8 @@
 //! What errors of librdkafka mean for a batch.
 
-use std::fmt;
-
 use rdkafka::{error::KafkaError, types::RDKafkaErrorCode as Code};
+
+use crate::forbidden::Forbidden;
 
 /// The class of an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,57 +19,13 @@ pub(super) enum SendFault {
     Forbidden,
 }
 
-/// What the brokers do not allow the user.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Forbidden {
-    /// `topic`, `transactional_id` or `cluster`.
-    pub(crate) resource: &'static str,
-    pub(crate) name: String,
-    /// An operation of Kafka's access lists.
-    pub(crate) operation: &'static str,
-}
-
-impl Forbidden {
-    pub(crate) fn topic(name: &str) -> Self {
-        Self { resource: "topic", name: name.to_owned(), operation: "WRITE" }
-    }
-
-    /// What a code of the class [`SendFault::Forbidden`] is about.
-    pub(super) fn of(code: Code, transactional_id: Option<&str>) -> Self {
-        match (code, transactional_id) {
-            (Code::TransactionalIdAuthorizationFailed, Some(id)) => {
-                Self { resource: "transactional_id", name: id.to_owned(), operation: "WRITE" }
-            }
-            _ => Self {
-                resource: "cluster",
-                name: "kafka-cluster".into(),
-                operation: "IDEMPOTENT_WRITE",
-            },
-        }
-    }
-}
-
-impl fmt::Display for Forbidden {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { resource, name, operation } = self;
-        let (resource, remedy) = match *resource {
-            "transactional_id" => (
-                "transactional id",
-                "grant WRITE on it (a prefixed ACL on `kafka.transactional_id_prefix` is enough), \
-                 or set `kafka.fencing` to false and run one relay only",
-            ),
-            "cluster" => (
-                "cluster",
-                "grant WRITE on the topics (before Kafka 2.8 IDEMPOTENT_WRITE on the cluster)",
-            ),
-            topic => (topic, "grant WRITE on it"),
-        };
-        write!(
-            f,
-            "forbidden: Kafka denies this user {operation} on the {resource} {name}: {remedy}; \
-             the relay resumes automatically"
-        )
-    }
+/// What a code of the class [`SendFault::Forbidden`] is about.
+pub(super) fn forbidden(code: Code, transactional_id: Option<&str>) -> Forbidden {
+    let (resource, name, operation) = match (code, transactional_id) {
+        (Code::TransactionalIdAuthorizationFailed, Some(id)) => ("transactional_id", id, "WRITE"),
+        _ => ("cluster", "kafka-cluster", "IDEMPOTENT_WRITE"),
+    };
+    Forbidden { resource, name: name.into(), operation }
 }
 
 /// The class of a code.
