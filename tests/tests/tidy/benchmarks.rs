@@ -13,11 +13,20 @@ const BENCHMARKS: &str = "BENCHMARKS.md";
 const BEGINS: &str = "<!-- bench/results/";
 
 /// What only some scenarios ask for, as a column names it.
-const MORE: [(&str, &str); 4] = [
+const MORE: [(&str, &str); 13] = [
+    ("slowest tenth", "slowest tenth of the rows"),
+    ("WAL B per event", "WAL bytes per event"),
+    ("dead rows per event", "dead rows per event"),
     ("p50 ms", "p50 ms"),
     ("p99 ms", "p99 ms"),
     ("PostgreSQL ms, last minute", "PostgreSQL, ms per event"),
     ("consumer ms, last minute", "consumer, ms per event"),
+    ("p50 ms at half", "p50 ms at half"),
+    ("p99 ms at half", "p99 ms at half"),
+    ("relay CPU ms", "CPU ms per event"),
+    ("server CPU ms", "and of PostgreSQL"),
+    ("idle tx/s", "transactions/s when idle"),
+    ("idle CPU ms/s", "CPU ms/s when idle"),
 ];
 
 /// The document with each table as its file has it.
