@@ -203,7 +203,7 @@ impl Server {
 
     /// Runs a statement outside of all runs.
     pub(crate) async fn run(&self, sql: &str) -> Outcome {
-        self.admin.batch_execute(sql).await.explain(|| format!("PostgreSQL refuses `{sql}`"))
+        self.admin.batch_execute(sql).await.map_err(|error| refused(sql, &error))
     }
 }
 
@@ -222,17 +222,17 @@ impl Database {
 
     /// Runs statements, separated by semicolons.
     pub(crate) async fn run(&self, sql: &str) -> Outcome {
-        self.client.batch_execute(sql).await.explain(|| format!("PostgreSQL refuses `{sql}`"))
+        self.client.batch_execute(sql).await.map_err(|error| refused(sql, &error))
     }
 
     /// The one row that a query returns.
     pub(crate) async fn row(&self, sql: &str) -> Outcome<tokio_postgres::Row> {
-        self.client.query_one(sql, &[]).await.explain(|| format!("PostgreSQL refuses `{sql}`"))
+        self.client.query_one(sql, &[]).await.map_err(|error| refused(sql, &error))
     }
 
     /// All rows that a query returns.
     pub(crate) async fn rows(&self, sql: &str) -> Outcome<Vec<tokio_postgres::Row>> {
-        self.client.query(sql, &[]).await.explain(|| format!("PostgreSQL refuses `{sql}`"))
+        self.client.query(sql, &[]).await.map_err(|error| refused(sql, &error))
     }
 
     /// From the beginning of the first transaction that claimed to the last commit of an effect. Rows that
@@ -268,6 +268,12 @@ impl Database {
         );
         Ok(self.rows(&sql).await?.iter().map(|row| (row.get(0), row.get(1))).collect())
     }
+}
+
+/// What the server said: the error itself says no more than that there was one.
+fn refused(sql: &str, error: &tokio_postgres::Error) -> Failure {
+    let said = error.as_db_error().map_or_else(|| error.to_string(), ToString::to_string);
+    Failure(format!("PostgreSQL refuses `{sql}`: {said}"))
 }
 
 fn statistics() -> String {

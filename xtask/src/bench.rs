@@ -10,23 +10,29 @@ use crate::built::build;
 use crate::services::{Services, jars};
 use crate::toolchain;
 
+/// The bench finds the relay beside itself. Always both: with one alone cargo would choose other features, and compile
+/// all of ours again.
+const BUILT: [&str; 8] = [
+    "build",
+    "--release",
+    "--package",
+    "bench",
+    "--package",
+    "inbox-outbox-relay",
+    "--features",
+    "bench/jemalloc",
+];
+
 /// Builds for speed, finds or starts the services, and measures; the options are the bench's own.
 pub(crate) fn run(arguments: &[OsString]) -> Outcome<ExitCode> {
     toolchain::ensure(toolchain::BUILD)?;
-    let of_the_relay = arguments.iter().any(|one| one.to_string_lossy().ends_with("relay"));
-    let mut built =
-        vec!["build", "--release", "--package", "bench", "--features", "bench/jemalloc"];
-    if of_the_relay {
-        // It is found beside the bench.
-        built.extend(["--package", "inbox-outbox-relay"]);
-    }
-    let programs = build(&built)?;
+    let programs = build(&BUILT)?;
     let found = programs.into_iter().find(|built| built.name == "bench");
     let bench = found.ok_or_else(|| Failure("the package `bench` has no program".to_owned()))?;
     let services = Services::find_or_start()??;
     println!("services: {}", services.line());
     let mut command = Command::new(bench.program);
-    if of_the_relay {
+    if arguments.iter().any(|one| one.to_string_lossy().ends_with("relay")) {
         command.env("INBOX_TEST_CONNECT_JARS", jars::connect()?);
         command.env("INBOX_TEST_DEBEZIUM_JARS", jars::debezium()?);
     }

@@ -98,7 +98,8 @@ fn read(
         since = Instant::now();
         let read = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let message = message.explain(doing)?;
-        let number = seen.number(&message)?;
+        let number = number(&message)?;
+        seen.see(message.key().unwrap_or_default(), message.partition(), number)?;
         let taken_ms = message.timestamp().to_millis().unwrap_or_default();
         records.push(Record { number, read: read.as_secs_f64(), taken_ms });
         rows.fetch_add(1, Relaxed);
@@ -106,37 +107,51 @@ fn read(
     Ok(records)
 }
 
+/// The number of a record's row, which is its id.
+fn number(message: &BorrowedMessage<'_>) -> Outcome<u64> {
+    let place = || format!("partition {} offset {}", message.partition(), message.offset());
+    let headers = message.headers().into_iter().flat_map(|headers| headers.iter());
+    let mut ids = headers.filter(|one| [header_names::EVENT_ID, DEBEZIUM_ID].contains(&one.key));
+    let id = ids.next().and_then(|header| header.value);
+    let id = id.ok_or_else(|| Failure(format!("{}: no id", place())))?;
+    u64::try_from(Uuid::try_parse_ascii(id).explain(place)?.as_u128()).explain(place)
+}
+
 /// The partition and the newest row of each aggregate.
 #[derive(Debug, Default)]
 struct Seen(HashMap<Vec<u8>, (i32, u64)>);
 
 impl Seen {
-    /// The number of a record's row, which is above that of every one of its aggregate before it: so each is there once,
-    /// and in order.
-    fn number(&mut self, message: &BorrowedMessage<'_>) -> Outcome<u64> {
-        let place = || format!("partition {} offset {}", message.partition(), message.offset());
-        let headers = message.headers().into_iter().flat_map(|headers| headers.iter());
-        let mut ids =
-            headers.filter(|one| [header_names::EVENT_ID, DEBEZIUM_ID].contains(&one.key));
-        let id = ids.next().and_then(|header| header.value);
-        let id = id.ok_or_else(|| Failure(format!("{}: no id", place())))?;
-        let number = Uuid::try_parse_ascii(id).explain(place)?.as_u128();
-        let number = u64::try_from(number).explain(place)?;
-        let key = message.key().unwrap_or_default();
-        let now = (message.partition(), number);
-        match self.0.get_mut(key) {
-            None => drop(self.0.insert(key.to_vec(), now)),
-            Some(before) if before.0 == now.0 && before.1 < number => *before = now,
-            Some(before) => {
-                let key = String::from_utf8_lossy(key);
-                return failure(format!(
-                    "WRONG RESULT: row {number} of aggregate {key} at {} is behind row {} of partition {}",
-                    place(),
-                    before.1,
-                    before.0
-                ));
-            }
+    /// A row is above every one of its aggregate before it: so each is there once, and in order.
+    fn see(&mut self, key: &[u8], partition: i32, number: u64) -> Outcome {
+        let Some((before, last)) = self.0.get_mut(key) else {
+            self.0.insert(key.to_vec(), (partition, number));
+            return Ok(());
+        };
+        if *before == partition && *last < number {
+            *last = number;
+            return Ok(());
         }
-        Ok(number)
+        failure(format!(
+            "WRONG RESULT: row {number} of aggregate {} in partition {partition} came after row {last} in partition {before}",
+            String::from_utf8_lossy(key)
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_that_is_twice_or_behind_or_elsewhere_is_wrong() {
+        let mut seen = Seen::default();
+        for (key, partition, number) in [(b"1", 0, 1), (b"2", 1, 2), (b"1", 0, 1_001)] {
+            seen.see(key, partition, number).unwrap();
+        }
+        for (partition, number) in [(0, 1_001), (0, 1), (1, 2_001)] {
+            let said = seen.see(b"1", partition, number).unwrap_err().0;
+            assert!(said.contains("WRONG RESULT"), "{said}");
+        }
     }
 }
