@@ -91,7 +91,7 @@ struct Line {
 
 /// Measures, prints, writes.
 pub(crate) async fn run(options: Options) -> Outcome {
-    let server = Server::start().await?;
+    let server = Server::start("").await?;
     let time = Duration::from_secs(options.seconds);
     let series = |writers| COURSES.map(|course| Series { course, writers, runs: Vec::new() });
     let mut all: Vec<Series> = WRITERS.into_iter().flat_map(series).collect();

@@ -36,6 +36,21 @@ pub(crate) enum Candidate {
     SqlEach,
     /// Ours: declared SQL, run by run.
     SqlRun,
+    /// The limit of shipping: rows read ahead, several batches of an idempotent producer in flight, marks of whatever
+    /// is acknowledged; no fencing, one process.
+    LimitOutbox,
+    /// The loop that people write to ship: a hundred rows locked, sent, marked; then half a second of sleep.
+    OutboxSleep,
+    /// The same without the sleep.
+    OutboxLoop,
+    /// Ours: the program `outbox-relay` with its defaults.
+    Relay,
+    /// The same without transactions of Kafka.
+    RelayUnfenced,
+    /// Debezium's connector with its outbox event router and its defaults, which look for changes twice a second.
+    Debezium,
+    /// The same, looking a hundred times a second.
+    DebeziumPrompt,
 }
 
 /// What a candidate leaves in the database beside the effects.
@@ -79,6 +94,13 @@ impl Candidate {
             Self::Careful => "careful",
             Self::SqlEach => "sql-each",
             Self::SqlRun => "sql-run",
+            Self::LimitOutbox => "limit-outbox",
+            Self::OutboxSleep => "outbox-sleep",
+            Self::OutboxLoop => "outbox-loop",
+            Self::Relay => "relay",
+            Self::RelayUnfenced => "relay-unfenced",
+            Self::Debezium => "debezium",
+            Self::DebeziumPrompt => "debezium-prompt",
         }
     }
 
@@ -91,7 +113,14 @@ impl Candidate {
             Self::Handler => Some(Self::LimitAwaited),
             Self::Queued | Self::SqlEach => Some(Self::LimitPipelined),
             Self::Batch | Self::SqlRun => Some(Self::LimitSet),
+            Self::OutboxSleep
+            | Self::OutboxLoop
+            | Self::Relay
+            | Self::RelayUnfenced
+            | Self::Debezium
+            | Self::DebeziumPrompt => Some(Self::LimitOutbox),
             Self::Kafka
+            | Self::LimitOutbox
             | Self::LimitTx
             | Self::LimitAwaited
             | Self::LimitPipelined
@@ -106,10 +135,39 @@ impl Candidate {
         matches!(self, Self::LimitSqlx | Self::LimitSqlxSet)
     }
 
+    /// Whether it ships an outbox instead of handling events.
+    pub(crate) fn ships(self) -> bool {
+        matches!(self, Self::LimitOutbox | Self::OutboxSleep | Self::OutboxLoop)
+            || self.relays()
+            || self.decodes()
+    }
+
+    /// Whether it reads the log of the database, and marks nothing.
+    pub(crate) fn decodes(self) -> bool {
+        matches!(self, Self::Debezium | Self::DebeziumPrompt)
+    }
+
+    /// Whether it is our relay, several of which may share an outbox.
+    pub(crate) fn relays(self) -> bool {
+        matches!(self, Self::Relay | Self::RelayUnfenced)
+    }
+
+    /// Whether another build of ours can take its turn.
+    pub(crate) fn is_ours(self) -> bool {
+        self.relays() || self.inbox() == Inbox::Ours
+    }
+
     /// What is found in the database after it.
     pub(crate) fn inbox(self) -> Inbox {
         match self {
-            Self::Kafka => Inbox::None,
+            Self::Kafka
+            | Self::LimitOutbox
+            | Self::OutboxSleep
+            | Self::OutboxLoop
+            | Self::Relay
+            | Self::RelayUnfenced
+            | Self::Debezium
+            | Self::DebeziumPrompt => Inbox::None,
             Self::Handler
             | Self::Queued
             | Self::Batch

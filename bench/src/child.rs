@@ -44,9 +44,14 @@ impl Child {
         command.spawn().explain(doing).map(Self)
     }
 
+    /// Its id.
+    pub(crate) fn pid(&self) -> Outcome<u32> {
+        self.0.id().map_or_else(|| failure("a process has ended"), Ok)
+    }
+
     /// Its processor time so far.
     pub(crate) fn cpu(&self) -> Outcome<Duration> {
-        self.0.id().map_or_else(|| failure("a process has ended"), usage::cpu)
+        usage::cpu(self.pid()?)
     }
 
     /// Tells one that does not know how many records there are that this was all.

@@ -20,6 +20,7 @@ mod options;
 mod plan;
 mod proxy;
 mod registry;
+mod relay;
 mod report;
 mod rounds;
 mod scale;
@@ -57,6 +58,7 @@ async fn run(arguments: Arguments) -> Outcome {
             match options.scenario {
                 // Nothing is consumed.
                 Scenario::Append => append::run(options).await,
+                Scenario::Relay => relay::run(options).await,
                 _ => rounds::run(options).await,
             }
         }

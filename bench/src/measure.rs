@@ -126,7 +126,13 @@ impl Stage {
         })
     }
 
-    fn order(&self, case: &Case, candidate: Candidate, database: &Database) -> Outcome<Order> {
+    /// What a process of a candidate is told.
+    pub(crate) fn order(
+        &self,
+        case: &Case,
+        candidate: Candidate,
+        database: &Database,
+    ) -> Outcome<Order> {
         let mut url = database.url.clone();
         if !case.delay.is_zero() {
             let port = self.server.port();

@@ -41,7 +41,7 @@ pub(crate) struct Options {
     /// How often each candidate runs; they take turns.
     #[arg(long, default_value_t = 5)]
     pub(crate) rounds: u32,
-    /// Another build of this program: each candidate of ours also runs in it, by turns.
+    /// Another build of this program, or of `outbox-relay`: each candidate of ours also runs in it, by turns.
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) beside: Option<PathBuf>,
     /// Writes the results into a file.
@@ -56,10 +56,10 @@ pub(crate) struct Options {
     /// Most events of a transaction of the limits.
     #[arg(long, default_value_t = 1_000, hide_short_help = true)]
     pub(crate) batch: usize,
-    /// Events of a second in the scenarios `latency`, `steady` and `group`.
+    /// Events of a second in the scenarios `latency`, `steady`, `group` and `relay`.
     #[arg(long, default_value_t = 200)]
     pub(crate) rate: u64,
-    /// Seconds of the scenarios `latency` and `steady`, and of each run of `append`.
+    /// Seconds of the scenarios `latency` and `steady`, of each rate of `relay`, and of each run of `append`.
     #[arg(long, default_value_t = 20)]
     pub(crate) seconds: u64,
     /// In the scenario `steady`, when a snapshot is opened that stays open: seconds after the beginning.
@@ -71,6 +71,12 @@ pub(crate) struct Options {
     /// The round trip to the database in the scenario `delay`, in microseconds.
     #[arg(long, default_value_t = 1_000)]
     pub(crate) delay_us: u64,
+    /// How many of our relays share the outbox in the scenario `relay`: several numbers are further candidates.
+    #[arg(long, value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) members: Vec<u32>,
+    /// The scenario `relay` without rates and without waiting: for a very large backlog.
+    #[arg(long)]
+    pub(crate) backlog_only: bool,
     /// Rows that the inbox has already in the scenario `grown`.
     #[arg(long, default_value_t = 5_000_000)]
     pub(crate) grown: u64,
@@ -93,6 +99,11 @@ impl Options {
         {
             let name = candidate.name();
             return failure(format!("`{name}` is a candidate of `--scenario sqlite` alone"));
+        }
+        let ships = self.scenario == Scenario::Relay;
+        if let Some(candidate) = self.candidates.iter().find(|one| one.ships() != ships) {
+            let (name, scenario) = (candidate.name(), self.scenario);
+            return failure(format!("`{name}` is no candidate of the scenario {scenario:?}"));
         }
         if self.scenario == Scenario::Formats
             && let Some(candidate) = self.candidates.iter().find(|one| one.inbox() != Inbox::Ours)

@@ -30,6 +30,8 @@ pub(crate) struct Line {
     #[serde(skip)]
     who: Candidate,
     #[serde(skip)]
+    processes: u32,
+    #[serde(skip)]
     is_beside: bool,
     /// Round by round: a rate, and a median latency where there is one; nothing where the run failed.
     #[serde(skip)]
@@ -77,7 +79,7 @@ impl Line {
         });
         Self {
             scenario: case.name,
-            candidate: entry.name(),
+            candidate: format!("{}{}", entry.name(), case.share()),
             events: case.plan.records,
             rounds: runs.len(),
             events_per_s: of(|run| run.events_per_s),
@@ -87,6 +89,7 @@ impl Line {
             transactions: of(|run| run.transactions).median,
             more: more.collect(),
             who: candidate,
+            processes: case.processes,
             is_beside: entry.program.is_some(),
             by_round: rounds.iter().map(|run| run.as_ref().map(figures_of)).collect(),
             limit: candidate.limit(case.sqlite),
@@ -142,12 +145,13 @@ pub(crate) fn pairs(lines: &[Line]) -> String {
     let mut text = String::new();
     for other in lines.iter().filter(|line| line.is_beside) {
         let is_pair = |line: &&Line| {
-            !line.is_beside && line.who == other.who && line.scenario == other.scenario
+            let [own, other] = [*line, other].map(|one| (one.who, one.scenario, one.processes));
+            !line.is_beside && own == other
         };
         let Some(own) = lines.iter().find(is_pair) else { continue };
         let rounds = || own.by_round.iter().zip(&other.by_round);
         let both = || rounds().filter_map(|(own, other)| Some((own.as_ref()?, other.as_ref()?)));
-        let name = format!("{} {}", own.scenario, own.who.name());
+        let name = format!("{} {}", own.scenario, own.candidate);
         let rates = both().map(|((own, _), (other, _))| own / other).collect();
         text.push_str(&pair(&name, "events/s", Spread::of(rates)));
         let waits: Vec<f64> =
@@ -165,8 +169,12 @@ fn pair(name: &str, figure: &str, Spread { min, median, max }: Spread) -> String
 
 /// Further figures on one line.
 pub(crate) fn figures(more: &BTreeMap<&'static str, f64>) -> String {
-    let each: Vec<String> =
-        more.iter().map(|(name, figure)| format!("{name} {figure:.2}")).collect();
+    // Those of tenths are for files.
+    let each: Vec<String> = more
+        .iter()
+        .filter(|(name, _)| !name.starts_with("tenth"))
+        .map(|(name, figure)| format!("{name} {figure:.2}"))
+        .collect();
     each.join(", ")
 }
 

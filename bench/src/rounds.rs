@@ -5,7 +5,7 @@ use std::fs;
 use xtask::failure::{Explain as _, Failure, Outcome, failure};
 use xtask::usage;
 
-use crate::candidate::{Candidate, Inbox};
+use crate::candidate::Candidate;
 use crate::measure::{Entry, Prepared, Run, Stage};
 use crate::options::Options;
 use crate::report::{Line, figures, pairs, table};
@@ -14,7 +14,7 @@ use crate::server::{Server, variable};
 use crate::{chart, topic};
 
 /// A case, who runs, and the runs so far: none where one failed.
-type Series = (usize, Entry, Vec<Option<Run>>);
+pub(crate) type Series = (usize, Entry, Vec<Option<Run>>);
 
 /// Measures, prints, writes.
 pub(crate) async fn run(options: Options) -> Outcome {
@@ -23,7 +23,7 @@ pub(crate) async fn run(options: Options) -> Outcome {
     for case in options.scenario.cases(&options) {
         cases.push(prepared(&kafka, case).await?);
     }
-    let stage = Stage { server: Server::start().await?, kafka, batch: options.batch };
+    let stage = Stage { server: Server::start("").await?, kafka, batch: options.batch };
     let all = (0..cases.len()).flat_map(|case| {
         let entries = options.candidates.iter().flat_map(|one| entries(*one, &options));
         entries.map(move |entry| (case, entry, Vec::new()))
@@ -39,13 +39,14 @@ pub(crate) async fn run(options: Options) -> Outcome {
     if options.rounds % 2 == 1 {
         all.reverse();
     }
+    let cases: Vec<Case> = cases.iter().map(|prepared| prepared.case).collect();
     write(&options, &cases, &all)?;
     if wrong.is_empty() { stage.server.end() } else { failure(wrong.join("\n")) }
 }
 
 /// A candidate in this program, and one of ours in the other one, too.
-fn entries(candidate: Candidate, options: &Options) -> Vec<Entry> {
-    let beside = options.beside.clone().filter(|_| candidate.inbox() == Inbox::Ours);
+pub(crate) fn entries(candidate: Candidate, options: &Options) -> Vec<Entry> {
+    let beside = options.beside.clone().filter(|_| candidate.is_ours());
     let programs = std::iter::once(None).chain(beside.map(Some));
     programs.map(|program| Entry { candidate, program }).collect()
 }
@@ -81,11 +82,12 @@ async fn prepared(kafka: &str, case: Case) -> Outcome<Prepared> {
     Ok(Prepared { case, expected: case.plan.expected() })
 }
 
-fn write(options: &Options, cases: &[Prepared], all: &[Series]) -> Outcome {
+/// Prints and writes what the rounds came to.
+pub(crate) fn write(options: &Options, cases: &[Case], all: &[Series]) -> Outcome {
     let lines: Vec<Line> = all
         .iter()
         .filter(|(_, _, runs)| runs.iter().any(Option::is_some))
-        .map(|(case, entry, runs)| Line::of(&cases[*case].case, entry, runs))
+        .map(|(case, entry, runs)| Line::of(&cases[*case], entry, runs))
         .collect();
     println!("\n{}{}", table(&lines), pairs(&lines));
     if let Some(file) = &options.json {

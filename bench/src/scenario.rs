@@ -41,6 +41,9 @@ pub(crate) enum Scenario {
     Versions,
     /// The same events in the formats of other systems, beside our own headers.
     Formats,
+    /// A relay ships a backlog, then rows that are appended at `--rate` and at half of what the slowest candidate without
+    /// a sleep can ship, for `--seconds` each.
+    Relay,
     /// Transactions that append to the outbox, one and eight writers, beside the same without; for `--seconds`.
     Append,
 }
@@ -107,13 +110,14 @@ impl Scenario {
     /// The candidates that it is about, when nobody names others.
     pub(crate) fn candidates(self) -> Vec<Candidate> {
         use Candidate::{
-            Batch, Handler, LimitAwaited, LimitSet, LimitSqlx, LimitSqlxSet, LoopPartitions,
-            Queued, SqlEach, SqlRun,
+            Batch, Debezium, DebeziumPrompt, Handler, LimitAwaited, LimitOutbox, LimitSet,
+            LimitSqlx, LimitSqlxSet, LoopPartitions, OutboxLoop, OutboxSleep, Queued, Relay,
+            RelayUnfenced, SqlEach, SqlRun,
         };
         match self {
             Self::Drain => {
                 let all = Candidate::value_variants().iter().copied();
-                all.filter(|candidate| !candidate.through_sqlx()).collect()
+                all.filter(|candidate| !candidate.through_sqlx() && !candidate.ships()).collect()
             }
             Self::Latency => vec![LoopPartitions, LimitSet, Handler, Batch],
             Self::Skew | Self::Flush | Self::Delay => {
@@ -134,6 +138,17 @@ impl Scenario {
             Self::Steady => vec![LoopPartitions, Handler, SqlEach, SqlRun],
             Self::Formats => vec![Batch],
             Self::Append => Vec::new(),
+            Self::Relay => {
+                vec![
+                    LimitOutbox,
+                    OutboxSleep,
+                    OutboxLoop,
+                    Relay,
+                    RelayUnfenced,
+                    Debezium,
+                    DebeziumPrompt,
+                ]
+            }
             Self::Sqlite => {
                 vec![LimitAwaited, LimitSet, LimitSqlx, LimitSqlxSet, Handler, Batch]
             }
@@ -191,6 +206,7 @@ impl Scenario {
                     .collect()
             }
             Self::Append => Vec::new(),
+            Self::Relay => Case::shared(options),
             Self::Versions => {
                 let off = Case::of("versions-off", Plan { versioned: true, ..plan });
                 let on = |name, look| Case { name, versions: Some(look), ..off };
@@ -218,12 +234,23 @@ const LARGE: usize = 1_000_000;
 const LARGE_EVENTS: u64 = 1_500;
 
 impl Case {
+    /// What a candidate's name ends with where several processes share the work.
+    pub(crate) fn share(&self) -> String {
+        if self.processes == 1 { String::new() } else { format!(" × {}", self.processes) }
+    }
+
     /// Events at a pace.
     fn steady(options: &Options) -> Self {
         let plan = Plan::of((options.rate * options.seconds).max(1));
         let snapshot = options.snapshot.map(Duration::from_secs);
         let steadily = Steadily { pace: options.rate, snapshot, prunes: options.prune };
         Self { traffic: Traffic::Steady(steadily), ..Self::of("steady", plan) }
+    }
+
+    /// A backlog for each number of processes.
+    fn shared(options: &Options) -> Vec<Self> {
+        let one = Self::of("relay", Plan::of(options.events));
+        options.members.iter().map(|&processes| Self { processes, ..one }).collect()
     }
 
     /// A backlog on an empty database that is near, for one process.

@@ -73,13 +73,15 @@ pub(crate) struct Span {
 }
 
 impl Server {
-    /// Starts it in the folder of this run.
-    pub(crate) async fn start() -> Outcome<Self> {
+    /// Starts it in the folder of this run, with further settings.
+    pub(crate) async fn start(further: &str) -> Outcome<Self> {
         let binaries = PathBuf::from(variable("INBOX_TEST_PG_BIN")?);
         let folder = PathBuf::from(variable("INBOX_TEST_FOLDER")?);
-        let name = format!("bench-{}", std::process::id());
+        let mark = if further.is_empty() { "" } else { "-further" };
+        let name = format!("bench-{}{mark}", std::process::id());
+        let settings = format!("{SETTINGS}{further}");
         let started = tokio::task::spawn_blocking(move || {
-            let postgres = Postgres::create(&folder, &name, &binaries, SETTINGS)?;
+            let postgres = Postgres::create(&folder, &name, &binaries, &settings)?;
             postgres.start().map(|()| postgres)
         });
         let postgres = started.await.explain(|| "PostgreSQL was not started".to_owned())??;
@@ -175,17 +177,21 @@ impl Server {
     pub(crate) async fn transactions(&self, database: &Database) -> Outcome<i64> {
         let others = "SELECT count(*) FROM pg_stat_activity
             WHERE datname = $1 AND backend_type = 'client backend' AND application_name <> $2";
-        let committed = "SELECT xact_commit FROM pg_stat_database WHERE datname = $1";
-        let doing = || "cannot read the server's statistics".to_owned();
         for _ in 0..SESSIONS_LOOKS {
             let row = self.admin.query_one(others, &[&database.name, &OBSERVER]).await;
-            if row.explain(doing)?.get::<_, i64>(0) == 0 {
+            if row.explain(statistics)?.get::<_, i64>(0) == 0 {
                 break;
             }
             tokio::time::sleep(SESSIONS_WAIT).await;
         }
+        self.committed(database).await
+    }
+
+    /// Those that sessions have counted by now.
+    pub(crate) async fn committed(&self, database: &Database) -> Outcome<i64> {
+        let committed = "SELECT xact_commit FROM pg_stat_database WHERE datname = $1";
         let row = self.admin.query_one(committed, &[&database.name]).await;
-        Ok(row.explain(doing)?.get(0))
+        Ok(row.explain(statistics)?.get(0))
     }
 
     /// Processor time of the server so far.
@@ -195,8 +201,9 @@ impl Server {
         usage::family_cpu(process.pid())
     }
 
-    async fn run(&self, sql: &str) -> Outcome {
-        self.admin.batch_execute(sql).await.explain(|| format!("PostgreSQL refuses `{sql}`"))
+    /// Runs a statement outside of all runs.
+    pub(crate) async fn run(&self, sql: &str) -> Outcome {
+        self.admin.batch_execute(sql).await.map_err(|error| refused(sql, &error))
     }
 }
 
@@ -215,17 +222,17 @@ impl Database {
 
     /// Runs statements, separated by semicolons.
     pub(crate) async fn run(&self, sql: &str) -> Outcome {
-        self.client.batch_execute(sql).await.explain(|| format!("PostgreSQL refuses `{sql}`"))
+        self.client.batch_execute(sql).await.map_err(|error| refused(sql, &error))
     }
 
     /// The one row that a query returns.
     pub(crate) async fn row(&self, sql: &str) -> Outcome<tokio_postgres::Row> {
-        self.client.query_one(sql, &[]).await.explain(|| format!("PostgreSQL refuses `{sql}`"))
+        self.client.query_one(sql, &[]).await.map_err(|error| refused(sql, &error))
     }
 
     /// All rows that a query returns.
     pub(crate) async fn rows(&self, sql: &str) -> Outcome<Vec<tokio_postgres::Row>> {
-        self.client.query(sql, &[]).await.explain(|| format!("PostgreSQL refuses `{sql}`"))
+        self.client.query(sql, &[]).await.map_err(|error| refused(sql, &error))
     }
 
     /// From the beginning of the first transaction that claimed to the last commit of an effect. Rows that
@@ -261,6 +268,16 @@ impl Database {
         );
         Ok(self.rows(&sql).await?.iter().map(|row| (row.get(0), row.get(1))).collect())
     }
+}
+
+/// What the server said: the error itself says no more than that there was one.
+fn refused(sql: &str, error: &tokio_postgres::Error) -> Failure {
+    let said = error.as_db_error().map_or_else(|| error.to_string(), ToString::to_string);
+    Failure(format!("PostgreSQL refuses `{sql}`: {said}"))
+}
+
+fn statistics() -> String {
+    "cannot read the server's statistics".to_owned()
 }
 
 /// A connection that lives as long as its client.

@@ -38,7 +38,7 @@ pub(crate) fn filled(kafka: &str, name: &str, plan: Plan) -> Outcome {
 }
 
 /// How many records a topic has; nothing if there is no such topic.
-fn records(kafka: &str, name: &str) -> Outcome<Option<u64>> {
+pub(crate) fn records(kafka: &str, name: &str) -> Outcome<Option<u64>> {
     let doing = || format!("cannot look at topic {name}");
     let client: BaseConsumer = settings(kafka).create().explain(doing)?;
     let metadata = client.fetch_metadata(Some(name), CALL_MAX).explain(doing)?;
@@ -54,11 +54,17 @@ fn records(kafka: &str, name: &str) -> Outcome<Option<u64>> {
 
 /// A new topic.
 pub(crate) fn create(kafka: &str, name: &str) -> Outcome {
+    create_with(kafka, name, ("message.timestamp.type", "CreateTime"))
+}
+
+/// The same with a setting.
+pub(crate) fn create_with(kafka: &str, name: &str, (key, value): (&str, &str)) -> Outcome {
     let doing = || format!("cannot create topic {name}");
     let admin: AdminClient<DefaultClientContext> = settings(kafka).create().explain(doing)?;
     let topic = NewTopic::new(name, PARTITIONS, TopicReplication::Fixed(1))
         // It is read again by every run.
-        .set("retention.ms", "-1");
+        .set("retention.ms", "-1")
+        .set(key, value);
     let options = AdminOptions::new().operation_timeout(Some(CALL_MAX));
     let created = futures::executor::block_on(admin.create_topics([&topic], &options));
     for result in created.explain(doing)? {

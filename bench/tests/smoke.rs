@@ -25,6 +25,18 @@ mod services {
     }
 
     #[test]
+    fn every_relay_of_the_bench_ships_each_row_in_order() {
+        // The program is beside the bench. Debezium's jars are fetched by `cargo xtask bench` alone.
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bench"));
+        let candidates = "limit-outbox,outbox-sleep,outbox-loop,relay,relay-unfenced";
+        command.args(["--scenario", "relay", "--smoke", "--candidates", candidates]);
+        let done = command.output().unwrap();
+        let [out, err] = [done.stdout, done.stderr].map(|text| String::from_utf8(text).unwrap());
+        assert!(done.status.success(), "{out}\n{err}");
+        assert!(out.contains("| relay | relay-unfenced |"), "no table: {out}");
+    }
+
+    #[test]
     fn every_transaction_of_the_bench_of_appends_leaves_what_it_wrote() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_bench"));
         let done = command.args(["--scenario", "append", "--smoke"]).output().unwrap();

@@ -61,7 +61,7 @@ enum Verb {
     },
     /// Switches each rule of the protocol off: its tests must fail without it.
     Ablate(ablate::Choice),
-    /// How fast events are handled, beside loops and limits written by hand; `--help` tells the options.
+    /// How fast events are handled and shipped, beside loops and limits written by hand; `--help` tells the options.
     #[command(disable_help_flag = true)]
     Bench(PassedOn),
     /// A real Debezium beside the relay, and in front of consumers; `--help` lists the commands.
@@ -102,9 +102,6 @@ enum Verb {
     /// options.
     #[command(disable_help_flag = true)]
     IntakeSpeed(PassedOn),
-    /// How many rows a second a relay ships, depending on what else is in the outbox; `--help` lists the options.
-    #[command(disable_help_flag = true)]
-    RelaySpeed(PassedOn),
     /// How a relay delivers by HTTP: how fast, after an outage of the receiver, beside an event that always fails;
     /// `--help` lists the options.
     #[command(disable_help_flag = true)]
@@ -188,9 +185,6 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         }
         Verb::RelayReadings(passed_on) => {
             return program::run("relay-readings", "dev", &passed_on.arguments);
-        }
-        Verb::RelaySpeed(passed_on) => {
-            return program::run("relay-speed", "dev", &passed_on.arguments);
         }
         Verb::RelayWebhooks(Profiled { profile, passed_on }) => {
             return program::run("relay-webhooks", &profile, &passed_on.arguments);

@@ -37,11 +37,19 @@ pub fn cpu(pid: u32) -> Outcome<Duration> {
 /// # Errors
 /// When `/proc` cannot be read.
 pub fn own_peak_memory() -> Outcome<u64> {
-    let text = fs::read_to_string("/proc/self/status")
-        .explain(|| "cannot read this process's memory".to_owned())?;
+    peak_memory(std::process::id())
+}
+
+/// A process's largest resident memory so far, in bytes.
+///
+/// # Errors
+/// When there is no such process.
+pub fn peak_memory(pid: u32) -> Outcome<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status"))
+        .explain(|| format!("cannot read the memory of process {pid}"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
-    kib.map(|kib| kib * 1024).map_or_else(|| failure("/proc/self/status has no VmHWM"), Ok)
+    kib.map(|kib| kib * 1024).map_or_else(|| failure("/proc/*/status has no VmHWM"), Ok)
 }
 
 /// Processor time of a server and all its children, those that have ended included.

@@ -6,6 +6,8 @@ mod limits;
 mod loops;
 mod ours;
 mod ours_sqlite;
+mod outbox;
+mod outbox_limit;
 mod record;
 mod settle;
 mod sqlite;
@@ -14,7 +16,7 @@ mod sums;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use xtask::failure::{Explain as _, Outcome};
+use xtask::failure::{Explain as _, Outcome, failure};
 use xtask::usage;
 
 use crate::candidate::Candidate;
@@ -74,6 +76,14 @@ pub(crate) async fn run(order: Order) -> Outcome {
         | Candidate::Careful
         | Candidate::SqlEach
         | Candidate::SqlRun => ours::run(order).await?,
+        Candidate::OutboxSleep | Candidate::OutboxLoop => return outbox::run(order).await,
+        Candidate::LimitOutbox => return outbox_limit::run(order).await,
+        Candidate::Relay
+        | Candidate::RelayUnfenced
+        | Candidate::Debezium
+        | Candidate::DebeziumPrompt => {
+            return failure("this candidate is a program of its own");
+        }
     };
     let worked = Worked {
         began: seconds(times.began),

@@ -17,7 +17,7 @@ use rdkafka::{
     message::Headers as _,
 };
 use tempfile::TempDir;
-use xtask::server::Connect;
+use xtask::server::{Connect, ConnectSettings};
 
 use crate::{Executable, OwnKafka, OwnPostgres, Schema, run_folder::run_folder};
 
@@ -85,7 +85,8 @@ impl Scene {
     pub(super) async fn start_connect(&self) {
         let Start { jars, plugin, bootstrap, settings } = self.start.clone();
         let start = move || {
-            Connect::start(run_folder(), "connect", (&jars, &plugin), &bootstrap, &settings)
+            let settings = ConnectSettings { properties: &settings, ..ConnectSettings::SMALL };
+            Connect::start(run_folder(), "connect", (&jars, &plugin), &bootstrap, settings)
         };
         let connect = tokio::task::spawn_blocking(start).await.expect("the thread ends");
         let connect = connect.unwrap_or_else(|failure| panic!("{failure}"));

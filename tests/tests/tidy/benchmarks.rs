@@ -13,11 +13,21 @@ const BENCHMARKS: &str = "BENCHMARKS.md";
 const BEGINS: &str = "<!-- bench/results/";
 
 /// What only some scenarios ask for, as a column names it.
-const MORE: [(&str, &str); 4] = [
+const MORE: [(&str, &str); 14] = [
+    ("slowest tenth", "slowest tenth of the rows, of that rate"),
+    ("WAL B per event", "WAL bytes per event"),
+    ("WAL B at the rate", "at the rate"),
+    ("dead rows per event", "dead rows per event"),
     ("p50 ms", "p50 ms"),
     ("p99 ms", "p99 ms"),
     ("PostgreSQL ms, last minute", "PostgreSQL, ms per event"),
     ("consumer ms, last minute", "consumer, ms per event"),
+    ("p50 ms at half", "p50 ms at half"),
+    ("p99 ms at half", "p99 ms at half"),
+    ("relay CPU ms", "CPU ms per event"),
+    ("server CPU ms", "and of PostgreSQL"),
+    ("idle tx/s", "transactions/s when idle"),
+    ("idle CPU ms/s", "CPU ms/s when idle"),
 ];
 
 /// The document with each table as its file has it.
@@ -67,7 +77,8 @@ fn table(results: &[Value]) -> String {
             number(&line["rss_mb"]),
         );
         for (key, _) in &more {
-            let _ = write!(text, " {:.2} |", number(&line[key]));
+            let figure = line[key].as_f64().map(|figure| format!("{figure:.2}"));
+            let _ = write!(text, " {} |", figure.unwrap_or_default());
         }
         text.push('\n');
     }
@@ -99,10 +110,13 @@ fn tables_of_benchmarks_are_what_was_measured() {
 #[test]
 fn a_table_that_was_not_measured_is_seen() {
     let results = r#"[{"candidate": "batch", "events": 200000, "events_per_s": {"min": 1, "median": 2, "max": 3},
-        "cpu_s": 1.0, "server_cpu_s": 2.0, "rss_mb": 90.4, "p50 ms": 1.5}]"#;
+        "cpu_s": 1.0, "server_cpu_s": 2.0, "rss_mb": 90.4, "p50 ms": 1.5},
+        {"candidate": "loop", "events": 200000, "events_per_s": {"min": 1, "median": 2, "max": 3},
+        "cpu_s": 1.0, "server_cpu_s": 2.0, "rss_mb": 90.4}]"#;
     let right = "# B\n\n<!-- bench/results/a.json -->\n\
         | candidate | events/s, median (min to max) | CPU s per 100k, consumer + database | peak MB | p50 ms |\n\
-        |---|---|---|---|---|\n| `batch` | 2 (1 to 3) | 0.50 + 1.00 | 90 | 1.50 |\n\nText.\n";
+        |---|---|---|---|---|\n| `batch` | 2 (1 to 3) | 0.50 + 1.00 | 90 | 1.50 |\n\
+        | `loop` | 2 (1 to 3) | 0.50 + 1.00 | 90 |  |\n\nText.\n";
     let tree = |text: &str| Tree::of(&[(BENCHMARKS, text), ("bench/results/a.json", results)]);
     none(&tables_of_other_results(&tree(right)));
     shows(&tables_of_other_results(&tree(&right.replace("2 (1", "9 (1"))), &["UPDATE_DOCS"]);

@@ -9,7 +9,7 @@ use xtask::failure::{Outcome, failure};
 use crate::{debezium, program};
 
 /// A program and its options.
-const SHORT: [(&str, &str); 13] = [
+const SHORT: [(&str, &str); 12] = [
     ("soak", "--events 20000"),
     ("deploy", "--events 5000"),
     (
@@ -23,7 +23,6 @@ const SHORT: [(&str, &str); 13] = [
     ("drill", "--kills 3"),
     ("costs", "2000"),
     ("intake-speed", "--events 2000 --rounds 1"),
-    ("relay-speed", "--events 5000 --rounds 1"),
     ("relay-readings", "--rows 100000 --rounds 2"),
     ("relay-webhooks", "speed --events 2000 --rounds 1"),
 ];

@@ -19,6 +19,23 @@ use super::process::Process;
 const START_MAX: Duration = Duration::from_mins(1);
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
+/// What a worker is started with.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectSettings<'s> {
+    /// Further lines of its properties; one of these wins over an earlier one of its name.
+    pub properties: &'s str,
+    /// What `java` is told.
+    pub java: &'s [&'s str],
+}
+
+impl ConnectSettings<'_> {
+    /// As tests need it: little memory, a quick start.
+    pub const SMALL: Self = Self {
+        properties: "",
+        java: &["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"],
+    };
+}
+
 /// A worker; ended when this is dropped.
 #[derive(Debug)]
 pub struct Connect {
@@ -29,14 +46,13 @@ pub struct Connect {
 }
 
 impl Connect {
-    /// Starts a worker beside a broker; returns when it answers. `jars` are its own, `plugin` those of a plugin, `settings`
-    /// further lines of its properties.
+    /// Starts a worker beside a broker; returns when it answers. `jars` are its own, `plugin` those of a plugin.
     pub fn start(
         folder: &Path,
         name: &str,
         (jars, plugin): (&Path, &Path),
         bootstrap: &str,
-        settings: &str,
+        settings: ConnectSettings<'_>,
     ) -> Outcome<Self> {
         let [port] = ports::free()?;
         // A folder of plugins: jars directly in it would each get a class loader of their own.
@@ -47,7 +63,7 @@ impl Connect {
         drop(fs::remove_file(&link));
         symlink(plugin, &link).explain(|| format!("cannot create {}", link.display()))?;
         let properties = folder.join(format!("{name}.properties"));
-        let text = properties_of(bootstrap, port, &plugins) + settings;
+        let text = properties_of(bootstrap, port, &plugins) + settings.properties;
         fs::write(&properties, text)
             .explain(|| format!("cannot write {}", properties.display()))?;
         let log = folder.join(format!("{name}.log"));
@@ -55,7 +71,7 @@ impl Connect {
         let output = File::create(&log).explain(doing)?;
         let errors = output.try_clone().explain(doing)?;
         let mut java = Command::new("java");
-        java.args(["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]);
+        java.args(settings.java);
         java.args([
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             "-Dorg.slf4j.simpleLogger.showDateTime=true",
@@ -70,6 +86,11 @@ impl Connect {
         let mut connect = Self { folder: folder.to_path_buf(), name: name.to_owned(), port, child };
         connect.wait(&log)?;
         Ok(connect)
+    }
+
+    /// The id of its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// What the worker has logged.

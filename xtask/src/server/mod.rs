@@ -8,7 +8,7 @@ mod ports;
 mod postgres;
 mod process;
 
-pub use connect::Connect;
+pub use connect::{Connect, ConnectSettings};
 pub use kafka::{Kafka, KafkaSettings, Listener};
 pub use note::Note;
 pub use pgbouncer::{PgBouncer, program as pgbouncer_program};

@@ -10,7 +10,6 @@ mod lessons;
 mod outcome;
 mod relay_chaos;
 mod relay_readings;
-mod relay_speed;
 mod relay_webhooks;
 mod settle;
 mod soak;
@@ -46,8 +45,6 @@ enum Tool {
     RelayChaos(relay_chaos::RelayChaosArgs),
     /// What polling for a relay's metrics costs the database beside many unsent rows.
     RelayReadings(relay_readings::RelayReadingsArgs),
-    /// How many rows a second a relay ships, depending on what else is in the outbox.
-    RelaySpeed(relay_speed::RelaySpeedArgs),
     /// How a relay delivers by HTTP: how fast, after an outage of the receiver, beside an event that always fails.
     RelayWebhooks(relay_webhooks::RelayWebhooksArgs),
     /// A backlog settled by a kind of handler, without services: what `cargo xtask engine` counts the instructions of.
@@ -66,7 +63,6 @@ impl Tool {
             Self::IntakeSpeed(args) => intake_speed::run(args).await,
             Self::RelayChaos(args) => relay_chaos::run(args).await,
             Self::RelayReadings(args) => relay_readings::run(args).await,
-            Self::RelaySpeed(args) => relay_speed::run(args).await,
             Self::RelayWebhooks(args) => relay_webhooks::run(args).await,
             Self::Settle(args) => settle::run(args),
             Self::Soak(args) => soak::run(args).await,
