@@ -21,8 +21,8 @@ use super::{
     inspection::{TopicStatus, statuses},
 };
 
-/// How long the client's full queue is served before a record is offered again.
-const SERVE: Duration = Duration::from_millis(1);
+/// Between two looks at the client's queue. Its own poll would wait for whole milliseconds and spin for the rest.
+const SERVE: Duration = Duration::from_micros(300);
 /// How long one call may take.
 const CALL_MAX: Duration = Duration::from_secs(5);
 /// How long what was purged may take to be reported.
@@ -180,7 +180,7 @@ impl BatchProducer {
             let code = fault::code(&error);
             match fault::classify(code) {
                 _ if code == Code::QueueFull && !until.passed() => {
-                    self.producer.poll(SERVE);
+                    self.serve();
                 }
                 // The client looked at this record alone.
                 SendFault::Record | SendFault::Neighbour => return Enqueued::Refused(code),
@@ -190,6 +190,11 @@ impl BatchProducer {
         }
     }
 
+    fn serve(&self) {
+        self.producer.poll(Duration::ZERO);
+        std::thread::sleep(SERVE);
+    }
+
     /// Waits until each record has its report, or until the turn or the patience is over. When one has
     /// failed, the rest is purged: the batch is read again.
     fn await_reports(&self, wanted: usize, stopped: bool, until: &dyn Until) -> Vec<Report> {
@@ -197,9 +202,13 @@ impl BatchProducer {
         let (mut purged, mut first) = (false, true);
         let mut patience = Instant::now() + self.delivery_timeout + CALL_MAX;
         while reports.len() < wanted && !until.passed() && Instant::now() < patience {
-            // Short, since a poll goes on for its whole time.
-            self.producer.poll(SERVE);
-            reports.extend(self.producer.context().reports());
+            // One event at a time, which has many reports.
+            self.producer.poll(Duration::ZERO);
+            let new = self.producer.context().reports();
+            if new.is_empty() {
+                std::thread::sleep(SERVE);
+            }
+            reports.extend(new);
             let failed = reports.iter().any(|(_, error): &Report| error.is_some());
             if !purged && (failed || (stopped && !first)) {
                 self.producer.purge(PurgeConfig::default().queue().inflight());
@@ -295,7 +304,7 @@ impl BatchProducer {
             if !again || until.passed() {
                 return Err(self.broken_shipment(&error));
             }
-            self.producer.poll(SERVE);
+            self.serve();
         }
     }
 
