@@ -36,8 +36,8 @@ pub(crate) enum Candidate {
     SqlEach,
     /// Ours: declared SQL, run by run.
     SqlRun,
-    /// The limit of shipping: rows read ahead, several batches of an idempotent producer in flight, marks of whatever
-    /// is acknowledged; no fencing, one process.
+    /// The limit of shipping: rows read ahead, several batches of an idempotent producer in flight, marks of the
+    /// rows that are acknowledged; no fencing, one process.
     LimitOutbox,
     /// The loop that people write to ship: a hundred rows locked, sent, marked; then half a second of sleep.
     OutboxSleep,

@@ -126,7 +126,7 @@ impl Stage {
         })
     }
 
-    /// What a process of a candidate is told.
+    /// The settings of a candidate's process.
     pub(crate) fn order(
         &self,
         case: &Case,

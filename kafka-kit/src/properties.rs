@@ -1,4 +1,4 @@
-//! What every client of librdkafka is told alike: the users' own settings, and the defaults beneath them.
+//! Settings common to every client of librdkafka: the users' own, and the defaults beneath them.
 
 use std::fmt;
 

@@ -32,7 +32,7 @@ pub enum Judgement {
         /// Why it is not.
         error: String,
     },
-    /// Nobody reaches the receiver, whatever the event.
+    /// The receiver cannot be reached, for any event.
     Unavailable {
         /// Why nobody does.
         error: String,

@@ -49,8 +49,8 @@ impl fmt::Debug for Caller {
 }
 
 impl Caller {
-    /// One that calls as it is told. Reads the webhook's files; makes no call. Files are read again while it works, and
-    /// `on_unusable` is told once of each that cannot be used any more, with the webhook's name.
+    /// Reads the webhook's settings and files; makes no call. Files are read again while the caller lives, and
+    /// `on_unusable` is called once for each file that cannot be used any more, with the webhook's name.
     ///
     /// # Errors
     /// What keeps it from working: one sentence for each reason, a line each.

@@ -1,4 +1,4 @@
-//! What a webhook is told, read and checked; every value that cannot work, with what to do.
+//! The settings of a webhook, read and checked; every value that cannot work, with what to do.
 
 use std::{collections::HashMap, path::PathBuf, time::Duration};
 
@@ -77,8 +77,8 @@ pub(crate) struct Settings {
     pub(crate) files: Vec<(Role, PathBuf)>,
 }
 
-/// All that is wrong or doubtful about a webhook, but for values that are missing or out of bounds: whoever reads the
-/// configuration knows these.
+/// All that is wrong or doubtful about a webhook, but for values that are missing or out of bounds: the reader
+/// of the configuration reports those.
 pub fn problems(webhook: &Webhook) -> Vec<Problem> {
     Settings::read(webhook).1
 }

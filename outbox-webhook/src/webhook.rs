@@ -1,8 +1,8 @@
-//! What is told of a webhook, as it is written in a configuration.
+//! The settings of a webhook, as a configuration gives them.
 
 use std::time::Duration;
 
-/// What is told of a webhook. `docs/relay-reference.md` describes each field under its name.
+/// The settings of a webhook. `docs/relay-reference.md` describes each field under its name.
 #[expect(missing_docs, reason = "the configuration of the relay describes each field")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Webhook {

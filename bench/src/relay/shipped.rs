@@ -31,7 +31,7 @@ pub(super) struct Record {
     pub(super) taken_ms: i64,
 }
 
-/// A topic that is being read, from its beginning until it has so many rows.
+/// A topic that is being read, from its beginning until it has the wanted number of rows.
 #[derive(Debug)]
 pub(super) struct Reading {
     rows: Arc<AtomicU64>,

@@ -25,7 +25,7 @@ const FIRST: u64 = 1_000;
 const AT_ONCE: u64 = 1_000_000_000;
 const LOOK: Duration = Duration::from_millis(200);
 const LOOK_PACED: Duration = Duration::from_millis(20);
-/// A run that takes longer than this stands still.
+/// A run that takes longer than this has stalled.
 const RUN_MAX: Duration = Duration::from_mins(40);
 /// Without rows: how long before it is looked at, since a session tells what it did ten seconds later, and for how long.
 const CALM: Duration = Duration::from_secs(12);
@@ -226,7 +226,7 @@ impl Place<'_> {
         Ok(Figures::from([("idle tx/s", committed / seconds), ("idle CPU ms/s", cpu / seconds)]))
     }
 
-    /// Waits until the topic has so many records. Nobody reads them meanwhile: reading takes processor time.
+    /// Waits until the topic has the wanted number of records. They are not read meanwhile: that takes processor time.
     async fn arrived(&self, worker: &mut Worker, wanted: u64) -> Outcome {
         let began = Instant::now();
         while began.elapsed() < RUN_MAX {
@@ -241,7 +241,7 @@ impl Place<'_> {
         failure(format!("not all of {wanted} rows were shipped within {} s", RUN_MAX.as_secs()))
     }
 
-    /// Waits until so many rows were read.
+    /// Waits until the wanted number of rows was read.
     async fn read(&self, worker: &mut Worker, reading: &mut Reading, wanted: u64) -> Outcome {
         while reading.rows(wanted).await? < wanted {
             worker.looked_at().await?;

@@ -1,6 +1,6 @@
 //! The limit of shipping an outbox, as the best expert would write it by hand without fencing: one task reads ahead and
-//! hands rows over, librdkafka keeps several batches in flight and the order of each key, another task marks whatever
-//! has been acknowledged, one statement at a time. No retries, no parking: what goes wrong ends the process.
+//! hands rows over, librdkafka keeps several batches in flight and the order of each key, another task marks the
+//! rows that have been acknowledged, one statement at a time. No retries, no parking: what goes wrong ends the process.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl ProducerContext for Acknowledged {
 
     fn delivery(&self, result: &DeliveryResult<'_>, seq: Box<i64>) {
         let result = result.as_ref().map(|_| *seq).map_err(|(error, _)| error.clone());
-        // Whoever does not listen any more has failed and said so.
+        // A receiver that has gone has failed and reported why.
         drop(self.0.send(result));
     }
 }

@@ -26,10 +26,10 @@ const ASK_MAX: Duration = Duration::from_secs(5);
 const LOOKS: u32 = 3;
 const LOOK_AGAIN: Duration = Duration::from_millis(400);
 
-/// So many topics are looked at by the start of their names, in the order of these.
+/// The most topics that are checked by a prefix of their names, in the order of the names.
 const AGING_MAX: usize = 100;
 
-/// So many topics are asked for at the same time.
+/// The most topics that are asked for at the same time.
 const ASK_AT_ONCE: usize = 16;
 
 /// How a topic stands.

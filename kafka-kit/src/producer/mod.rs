@@ -30,7 +30,7 @@ pub trait Until: Send + 'static {
     fn passed(&self) -> bool;
 }
 
-/// Who is told what goes wrong between a producer and its brokers.
+/// Receives what goes wrong between a producer and its brokers.
 pub trait Observer: Send + Sync + 'static {
     /// A line of librdkafka's, which may be for developers alone.
     fn line(&self, is_debug: bool, facility: &str, line: &str);

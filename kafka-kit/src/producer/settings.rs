@@ -1,4 +1,4 @@
-//! What a producer is told: settings that the promise rests on, defaults, and the users' own.
+//! The settings of a producer: those that the promise rests on, defaults, and the users' own.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ pub struct ProducerSettings<O> {
     pub delivery_timeout: Duration,
     pub message_bytes_max: usize,
     pub properties: Properties,
-    /// Who is told what goes wrong.
+    /// Receives what goes wrong.
     pub troubles: Arc<O>,
 }
 

@@ -90,8 +90,8 @@ impl Webhook {
         Self::KEYS.iter().filter_map(wrong).collect()
     }
 
-    /// What is told of it to whoever calls it.
-    pub(crate) fn told(&self) -> outbox_webhook::internal::Webhook {
+    /// The same settings in the form that the caller of webhooks takes.
+    pub(crate) fn to_caller_settings(&self) -> outbox_webhook::internal::Webhook {
         let webhook = self.clone();
         outbox_webhook::internal::Webhook {
             name: webhook.name,
@@ -127,6 +127,9 @@ mod tests {
 
     #[test]
     fn webhooks_have_the_same_defaults_on_both_sides() {
-        assert_eq!(Webhook::default().told(), outbox_webhook::internal::Webhook::new("", ""));
+        assert_eq!(
+            Webhook::default().to_caller_settings(),
+            outbox_webhook::internal::Webhook::new("", "")
+        );
     }
 }

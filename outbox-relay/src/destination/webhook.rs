@@ -26,7 +26,7 @@ impl WebhookSink {
         }
         let on_unusable =
             |name: &str, error| Signal::WebhookFile { webhook: name.to_owned(), error }.emit();
-        Caller::new(&webhook.told(), on_unusable).map(Self)
+        Caller::new(&webhook.to_caller_settings(), on_unusable).map(Self)
     }
 
     /// Its name, for messages.
@@ -40,7 +40,7 @@ pub(crate) fn problems(webhooks: &[Webhook]) -> Vec<Problem> {
     let mut found = Vec::new();
     for (at, webhook) in webhooks.iter().enumerate() {
         found.extend(webhook.out_of_bounds());
-        found.extend(webhook::problems(&webhook.told()));
+        found.extend(webhook::problems(&webhook.to_caller_settings()));
         if !webhook.name.is_empty() && webhooks[..at].iter().any(|other| other.name == webhook.name)
         {
             let text = format!("two [[webhooks]] have the `name` {:?}; rename one", webhook.name);

@@ -24,7 +24,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(5);
 pub struct ConnectSettings<'s> {
     /// Further lines of its properties; one of these wins over an earlier one of its name.
     pub properties: &'s str,
-    /// What `java` is told.
+    /// The arguments of `java`.
     pub java: &'s [&'s str],
 }
 
