@@ -30,6 +30,7 @@ COPY kafka-kit kafka-kit
 COPY migrations migrations
 COPY outbox-core outbox-core
 COPY outbox-debezium outbox-debezium
+COPY outbox-planner outbox-planner
 COPY outbox-relay outbox-relay
 COPY outbox-webhook outbox-webhook
 COPY service-kit service-kit

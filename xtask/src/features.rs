@@ -37,7 +37,7 @@ const LISTS: [(&str, &[&str]); 3] = [
 ];
 
 /// What a library does not compile without, one list for each database; and `tls`, with which librdkafka is built.
-const EACH: [(&str, &[&str]); 14] = [
+const EACH: [(&str, &[&str]); 15] = [
     ("inbox-engine", &[""]),
     ("inbox-outbox-core", &[""]),
     ("inbox-service-kit", &[""]),
@@ -51,6 +51,7 @@ const EACH: [(&str, &[&str]); 14] = [
     ("inbox-consumer", &["tls,postgres", "tls,sqlite"]),
     ("inbox-outbox-debezium", &[""]),
     ("inbox-outbox-webhook", &[""]),
+    ("inbox-outbox-planner", &[""]),
     ("inbox-outbox-relay", &["tls,postgres", "tls,sqlite"]),
 ];
 

@@ -96,6 +96,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ),
     ("inbox-schemas", &["outbox-core"]),
     ("outbox-debezium", &["outbox-core", "service-kit"]),
+    ("outbox-planner", &[]),
     ("outbox-webhook", &["outbox-core", "service-kit"]),
     (
         "outbox-relay",
