@@ -10,9 +10,8 @@ use crate::{
     destinations::Destinations,
     dues::DueRows,
     lane::{Lane, Verdict},
-    queue::Queue,
-    reading::Reading,
-    room::{QUEUE_KEEPS, STALL_PATIENCE},
+    queue::{QUEUE_KEEPS, Queue},
+    reading::{Reading, STALL_PATIENCE},
     store::{PendingStore, goes, seqs},
     types::{CallId, Effect, Incoming, Item, LaneKey, News, PlannerSettings, Time},
 };

@@ -4,6 +4,9 @@ use std::collections::VecDeque;
 
 use crate::types::{Item, LaneKey};
 
+/// Events of one aggregate that stay in memory when it fills it.
+pub(crate) const QUEUE_KEEPS: usize = 64;
+
 /// The events of one aggregate.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue<T> {

@@ -6,6 +6,8 @@ use crate::types::Time;
 
 /// A read that failed is made again after this time.
 const AGAIN: Duration = Duration::from_millis(100);
+/// While the memory has no room for what could be read, the largest lane fills it alone for no longer.
+pub(crate) const STALL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How far the feed has been read.
 #[expect(clippy::struct_excessive_bools, reason = "each may be so without the others")]

@@ -5,7 +5,9 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     lane::Lane,
     planner::Planner,
+    queue::QUEUE_KEEPS,
     queue::Queue,
+    reading::STALL_PATIENCE,
     types::{Item, LaneKey, Park, ParkState, ParkedBy, PlannerSettings, Time},
 };
 
@@ -15,12 +17,8 @@ const OUT_PATIENCE: Duration = Duration::from_secs(1);
 const DOWN_PATIENCE: Duration = Duration::from_secs(2);
 /// Aggregates of a lane that is out which stay in memory.
 const PROBES: usize = 8;
-/// While the memory has no room for what could be read, the largest lane fills it alone for no longer.
-pub(crate) const STALL_PATIENCE: Duration = Duration::from_secs(1);
 /// Aggregates of such a lane which stay in memory.
 const LIMITED_KEEPS: usize = 64;
-/// Events of one aggregate that stay in memory when it fills it.
-pub(crate) const QUEUE_KEEPS: usize = 64;
 
 impl<T> Planner<T> {
     /// When a lane that cannot be used makes room for others.
