@@ -52,9 +52,8 @@ impl DueRows {
         self.closed.contains(name)
     }
 
-    /// Answers whether that is new.
-    pub(crate) fn close(&mut self, name: &str) -> bool {
-        self.closed.insert(name.to_owned())
+    pub(crate) fn close(&mut self, name: &str) {
+        self.closed.insert(name.to_owned());
     }
 
     pub(crate) fn open(&mut self, name: &str, now: Time) {

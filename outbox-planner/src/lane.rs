@@ -286,7 +286,7 @@ impl<T> Lane<T> {
     }
 
     /// Whether it is out, and all that stands in line has failed in outages.
-    pub(crate) fn probes_in_vain(&self) -> bool {
+    pub(crate) fn probes_fail(&self) -> bool {
         let waits = self.out.as_ref().is_some_and(|out| !out.probing) && !self.ready.is_empty();
         waits && self.ready.iter().all(|aggregate| self.blamed.contains(aggregate))
     }

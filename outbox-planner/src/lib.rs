@@ -38,6 +38,6 @@ pub mod internal {
     pub use crate::planner::Planner;
     pub use crate::types::{
         CallId, Conclusion, DestinationLimits, Effect, Fate, Incoming, Item, LaneKey, News,
-        Outcome, Park, ParkState, ParkedBy, PlannerSettings, ReadRequest, RowKey, Time,
+        Outcome, Park, ParkState, PlannerSettings, ReadRequest, RowKey, Time,
     };
 }

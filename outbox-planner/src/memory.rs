@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     planner::Planner,
     queue::Queue,
-    types::{Fate, Incoming, Item, Park, ParkState, ParkedBy, RowKey, Time},
+    types::{Fate, Incoming, Item, Park, ParkState, Time},
 };
 
 impl<T> Planner<T> {
@@ -17,14 +17,16 @@ impl<T> Planner<T> {
         let behind = blocked
             || self.store.parks_before(&aggregate, key.seq)
             || (!claimed && queue.is_some_and(Queue::has_claimed));
-        let by = ParkedBy::Circumstance;
         let (state, after, error) = match fate {
             _ if behind => (ParkState::Behind, Duration::ZERO, None),
             Fate::Send(lane, content) if !self.is_full(&lane) => {
                 let item = Item { key, aggregate, lane, attempts, claimed, bytes, content };
                 return self.take_in(item);
             }
-            Fate::Send(lane, _) => self.postponed(&lane),
+            Fate::Send(lane, _) => {
+                let (state, error) = self.postponed(&lane);
+                (state, Duration::ZERO, error)
+            }
             Fate::Later(after) => (ParkState::Scheduled, after, None),
             Fate::Awaits(error) => {
                 self.dues.close(&destination);
@@ -32,7 +34,7 @@ impl<T> Planner<T> {
             }
             Fate::Unsendable(error) => (ParkState::Parked, Duration::ZERO, Some(error)),
         };
-        let park = Park { key, aggregate, state, after, destination, attempts, error, by };
+        let park = Park { key, aggregate, state, after, destination, attempts, error };
         self.store.park(park, now);
     }
 
@@ -108,21 +110,8 @@ impl<T> Planner<T> {
     }
 
     pub(crate) fn park_behind(&mut self, item: Item<T>, now: Time) {
-        let destination = self.name(&item.lane);
-        let Item { key, aggregate, attempts, .. } = item;
-        self.store.park(
-            Park {
-                key,
-                aggregate,
-                state: ParkState::Behind,
-                after: Duration::ZERO,
-                destination,
-                attempts,
-                error: None,
-                by: ParkedBy::Circumstance,
-            },
-            now,
-        );
+        let park = park_of(&item, ParkState::Behind, (self.name(&item.lane), None));
+        self.store.park(park, now);
     }
 }
 
@@ -130,16 +119,15 @@ impl<T> Planner<T> {
 pub(crate) fn park_of<T>(
     item: &Item<T>,
     state: ParkState,
-    (destination, error): (String, String),
+    (destination, error): (String, Option<String>),
 ) -> Park {
     Park {
-        key: RowKey { ..item.key },
+        key: item.key,
         aggregate: Arc::clone(&item.aggregate),
         state,
         after: Duration::ZERO,
         destination,
         attempts: item.attempts,
-        error: Some(error),
-        by: ParkedBy::Attempt,
+        error,
     }
 }

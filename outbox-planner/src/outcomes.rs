@@ -77,12 +77,13 @@ impl<T> Planner<T> {
         let (first, longest) = (self.settings.delay_min, self.settings.delay_max);
         let delay = (self.settings.backoff)(first, longest, attempts - 1);
         let after = after.map_or(delay, |after| after.min(AFTER_MAX).max(delay));
-        let park = Park { after, attempts, ..park_of(&item, state, (name, error)) };
+        let park = Park { after, attempts, ..park_of(&item, state, (name, Some(error))) };
         self.park_with(item, park, now);
     }
 
     fn park(&mut self, item: Item<T>, state: ParkState, said: (String, String), now: Time) {
-        let park = park_of(&item, state, said);
+        let (name, error) = said;
+        let park = park_of(&item, state, (name, Some(error)));
         self.park_with(item, park, now);
     }
 

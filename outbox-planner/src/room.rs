@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     lane::Lane,
+    memory::park_of,
     planner::Planner,
-    queue::QUEUE_KEEPS,
-    queue::Queue,
+    queue::{QUEUE_KEEPS, Queue},
     reading::STALL_PATIENCE,
-    types::{Item, LaneKey, Park, ParkState, ParkedBy, PlannerSettings, Time},
+    types::{LaneKey, ParkState, PlannerSettings, Time},
 };
 
 /// A lane that is out for longer keeps no more than [`PROBES`], where it could hide others.
@@ -42,12 +42,12 @@ impl<T> Planner<T> {
     }
 
     /// Why and how a row of a lane without room is parked.
-    pub(crate) fn postponed(&self, key: &LaneKey) -> (ParkState, Duration, Option<String>) {
+    pub(crate) fn postponed(&self, key: &LaneKey) -> (ParkState, Option<String>) {
         let out = self.lanes.get(key).and_then(Lane::outage).map(|(_, why)| why);
         let down = self.destinations.down(key.destination).map(|(_, why)| why);
         match out.or(down) {
-            Some(why) => (ParkState::Waiting, Duration::ZERO, Some(why.to_owned())),
-            None => (ParkState::Ready, Duration::ZERO, None),
+            Some(why) => (ParkState::Waiting, Some(why.to_owned())),
+            None => (ParkState::Ready, None),
         }
     }
 
@@ -69,7 +69,7 @@ impl<T> Planner<T> {
         // Another one may come through.
         let others =
             |key: &LaneKey| self.reading.stalled.is_some() || self.dues.has(&self.name(key), now);
-        let stuck = self.lanes.iter().filter(|(key, lane)| lane.probes_in_vain() && others(key));
+        let stuck = self.lanes.iter().filter(|(key, lane)| lane.probes_fail() && others(key));
         due.extend(stuck.map(|(key, _)| (key.clone(), 0)));
         for (key, kept) in due {
             self.spill(&key, kept, now);
@@ -119,7 +119,7 @@ impl<T> Planner<T> {
 
     /// Parks all but a few rows of a lane.
     pub(crate) fn spill(&mut self, key: &LaneKey, kept: usize, now: Time) {
-        let (state, after, error) = self.postponed(key);
+        let (state, error) = self.postponed(key);
         let destination = self.name(key);
         let Some(lane) = self.lanes.get_mut(key) else { return };
         lane.is_limited = true;
@@ -128,11 +128,8 @@ impl<T> Planner<T> {
             queue.lined_up = false;
             if let Some(item) = queue.items.pop_front() {
                 self.discount(&item);
-                let Item { key, aggregate, attempts, .. } = item;
-                let (destination, error) = (destination.clone(), error.clone());
-                let by = ParkedBy::Circumstance;
-                let park = Park { key, aggregate, state, after, destination, attempts, error, by };
-                self.store.park(park, now);
+                let said = (destination.clone(), error.clone());
+                self.store.park(park_of(&item, state, said), now);
             }
             self.park_rest(&aggregate, 0, now);
         }

@@ -129,17 +129,6 @@ pub struct Park {
     pub attempts: u32,
     /// What happened; `None` leaves what is written there.
     pub error: Option<String>,
-    /// What parked it.
-    pub by: ParkedBy,
-}
-
-/// What parked a row.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ParkedBy {
-    /// An attempt that failed.
-    Attempt,
-    /// Anything else.
-    Circumstance,
 }
 
 /// What became of rows, to be stored in one transaction.
