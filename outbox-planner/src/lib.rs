@@ -1,8 +1,8 @@
 //! Decides which rows of an outbox go where and when: order per aggregate, attempts, outages, retries, what is parked, and
 //! how much of it is in memory. It does no IO, reads no clock and depends on nothing.
 //!
-//! Methods `handle_*` report what happened, [`Planner::poll_effect`] says what to do next, and
-//! [`Planner::next_timeout`] when to come back.
+//! Methods `handle_*` report what happened, `poll_effect` says what to do next, and
+//! `next_timeout` when to come back.
 //!
 //! The rules:
 //!
