@@ -10,12 +10,8 @@ use crate::types::Time;
 /// Between two claims of one destination that found less than they asked for.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What failed is asked again after this time.
-const AGAIN: Duration = Duration::from_millis(100);
-
 /// Which destinations have parked rows.
-#[derive(Debug, Default)]
-#[cfg_attr(test, derive(Clone))]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct DueRows {
     /// When the next row of each may go.
     at: BTreeMap<String, Time>,
@@ -27,8 +23,6 @@ pub(crate) struct DueRows {
     asking: bool,
     /// The name whose claim is awaited.
     claiming: Option<String>,
-    /// Something failed: nothing is asked before this time.
-    not_before: Time,
     /// Where the next claim begins to look.
     last: String,
 }
@@ -52,8 +46,9 @@ impl DueRows {
         self.closed.contains(name)
     }
 
-    pub(crate) fn close(&mut self, name: &str) {
-        self.closed.insert(name.to_owned());
+    /// Answers whether that is new.
+    pub(crate) fn close(&mut self, name: &str) -> bool {
+        self.closed.insert(name.to_owned())
     }
 
     pub(crate) fn open(&mut self, name: &str, now: Time) {
@@ -67,11 +62,6 @@ impl DueRows {
         self.asking || self.claiming.is_some()
     }
 
-    /// The name whose claim is awaited.
-    pub(crate) fn claiming(&self) -> Option<&str> {
-        self.claiming.as_deref()
-    }
-
     pub(crate) fn closed(&self) -> impl Iterator<Item = &str> {
         self.closed.iter().map(String::as_str)
     }
@@ -83,7 +73,7 @@ impl DueRows {
 
     /// Names whose rows are due, in turn.
     pub(crate) fn due(&self, now: Time) -> Vec<String> {
-        if self.claiming.is_some() || now < self.not_before {
+        if self.claiming.is_some() {
             return Vec::new();
         }
         let due = |(name, at): &(&String, &Time)| **at <= now && !self.is_closed(name);
@@ -108,18 +98,21 @@ impl DueRows {
         }
     }
 
-    /// A claim failed: nothing is known of it.
-    pub(crate) fn fail_claim(&mut self, now: Time) {
-        self.claiming = None;
-        self.not_before = now + AGAIN;
+    /// A claim failed: it is made again later.
+    pub(crate) fn fail_claim(&mut self, again: Time) {
+        if let Some(name) = self.claiming.take() {
+            self.at.insert(name, again);
+        }
     }
 
     pub(crate) fn wants_answer(&self, now: Time) -> bool {
-        !self.asking && now >= self.ask_at.max(self.not_before)
+        !self.asking && now >= self.ask_at
     }
 
     pub(crate) fn begin_ask(&mut self) {
         self.asking = true;
+        // An answer may not show what makes it ask once more meanwhile.
+        self.ask_at = Time::MAX;
     }
 
     pub(crate) fn end_ask(
@@ -129,7 +122,7 @@ impl DueRows {
         now: Time,
     ) {
         self.asking = false;
-        self.ask_at = next;
+        self.ask_at = next.min(self.ask_at);
         for (name, after) in found.into_iter().flatten() {
             self.expect(&name, now + after);
         }
@@ -137,9 +130,8 @@ impl DueRows {
 
     /// When something is due though nothing happens.
     pub(crate) fn next_time(&self, now: Time) -> Option<Time> {
-        let ask = (!self.asking).then_some(self.ask_at.max(self.not_before));
-        let open = self.at.iter().filter(|(name, _)| !self.is_closed(name));
-        let later = open.map(|(_, at)| self.not_before.max(*at)).filter(|at| *at > now);
-        ask.into_iter().chain(later).min()
+        let ask = (!self.asking).then_some(self.ask_at);
+        let later = self.at.iter().filter(|(name, at)| **at > now && !self.is_closed(name));
+        ask.into_iter().chain(later.map(|(_, at)| *at)).min()
     }
 }

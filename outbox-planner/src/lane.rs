@@ -1,7 +1,7 @@
 //! What fails together: what stands in line for it, and whether it works.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -42,7 +42,7 @@ pub(crate) struct Failure {
 pub(crate) type OwnFailure<T> = (Item<T>, Failure);
 
 /// What an outcome means.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Verdict<T> {
     /// These failures are events' own.
     Own(Vec<OwnFailure<T>>),
@@ -50,8 +50,7 @@ pub(crate) enum Verdict<T> {
     Out(Vec<Item<T>>),
 }
 
-#[derive(Debug)]
-#[cfg_attr(test, derive(Clone))]
+#[derive(Clone, Debug)]
 struct Outage {
     since: Time,
     why: String,
@@ -62,11 +61,10 @@ struct Outage {
 }
 
 /// What fails together.
-#[derive(Debug)]
-#[cfg_attr(test, derive(Clone))]
+#[derive(Clone, Debug)]
 pub(crate) struct Lane<T> {
     /// Aggregates whose next event goes here.
-    pub(crate) ready: VecDeque<Arc<str>>,
+    ready: VecDeque<Arc<str>>,
     /// Rows in memory, and their bytes.
     pub(crate) rows: usize,
     pub(crate) bytes: usize,
@@ -77,13 +75,13 @@ pub(crate) struct Lane<T> {
     /// It keeps few rows in memory: it filled it while others could go.
     pub(crate) is_limited: bool,
     /// Aggregates that failed since something was delivered, and when the last one did.
-    failed: BTreeSet<Arc<str>>,
+    failed: HashSet<Arc<str>>,
     failed_at: Option<Time>,
     /// Aggregates that failed in an outage. Others probe first, and once something is delivered these fail for themselves.
-    blamed: BTreeSet<Arc<str>>,
+    blamed: HashSet<Arc<str>>,
     /// In how many outages' beginnings an event was under way.
-    suspects: BTreeMap<i64, u8>,
-    pub(crate) doubts: Vec<(Time, OwnFailure<T>)>,
+    suspects: HashMap<i64, u8>,
+    doubts: Vec<(Time, OwnFailure<T>)>,
     out: Option<Outage>,
     /// What should be reported: out, why and since how long; or that it works, and after how long.
     pub(crate) change: Option<(Option<String>, Duration)>,
@@ -98,10 +96,10 @@ impl<T> Default for Lane<T> {
             calls: 0,
             alone: false,
             is_limited: false,
-            failed: BTreeSet::new(),
+            failed: HashSet::new(),
             failed_at: None,
-            blamed: BTreeSet::new(),
-            suspects: BTreeMap::new(),
+            blamed: HashSet::new(),
+            suspects: HashMap::new(),
             doubts: Vec::new(),
             out: None,
             change: None,
@@ -150,47 +148,37 @@ impl<T> Lane<T> {
         Some((self.ready.pop_front()?, true))
     }
 
-    /// A call begins; answers whether it is a probe.
-    pub(crate) fn begin_call(&mut self, alone: bool) -> bool {
+    pub(crate) fn begin_call(&mut self, alone: bool) {
         self.calls += 1;
         self.alone = alone;
         if let Some(out) = &mut self.out {
             out.probing = true;
         }
-        self.out.is_some()
     }
 
-    /// A call has ended, and `was_probe`; answers whether it went alone, and whether the lane is still out.
-    pub(crate) fn end_call(&mut self, was_probe: bool) -> (bool, bool) {
+    /// A call has ended; answers whether it went alone, and whether it was a probe.
+    pub(crate) fn end_call(&mut self) -> (bool, bool) {
         debug_assert!(self.calls > 0, "a call that ended was begun");
         self.calls -= 1;
-        let out = self.out.as_mut().filter(|_| was_probe);
-        let probe = out.is_some_and(|out| std::mem::take(&mut out.probing));
+        let probe = self.out.as_mut().is_some_and(|out| std::mem::take(&mut out.probing));
         (std::mem::take(&mut self.alone), probe)
     }
 
     /// An event was delivered: what was in doubt has failed for itself.
-    pub(crate) fn delivered(&mut self, item: &Item<T>, now: Time) -> Verdict<T> {
+    pub(crate) fn delivered(&mut self, item: &Item<T>, now: Time) -> Vec<OwnFailure<T>> {
         self.failed.clear();
         self.blamed.remove(&item.aggregate);
         self.suspects.remove(&item.key.seq);
-        if let Some(out) = self.out.take() {
-            self.change = Some((None, now.saturating_sub(out.since)));
-        }
-        let doubts = std::mem::take(&mut self.doubts);
-        self.judge(doubts)
+        self.works(now);
+        self.doubts.drain(..).map(|(_, failure)| failure).collect()
     }
 
-    /// Failures that nothing else explains are events' own. Where one of them was under way when an outage began, each goes
-    /// alone first: it may have failed because of another one.
-    fn judge(&mut self, failures: Vec<(Time, OwnFailure<T>)>) -> Verdict<T> {
-        let mut seqs = failures.iter().map(|(_, (item, _))| item.key.seq);
-        if !seqs.any(|seq| self.suspects.contains_key(&seq)) {
-            return Verdict::Own(failures.into_iter().map(|(_, failure)| failure).collect());
+    /// It is out no more. What failed while it was is remembered for a while from now on.
+    fn works(&mut self, now: Time) {
+        if let Some(out) = self.out.take() {
+            self.change = Some((None, now.saturating_sub(out.since)));
+            self.failed_at = Some(now);
         }
-        let items: Vec<_> = failures.into_iter().map(|(_, (item, _))| item).collect();
-        self.suspects.extend(items.iter().map(|item| (item.key.seq, SUSPECT)));
-        Verdict::Out(items)
     }
 
     /// An event failed. `alone`: nothing else was under way; `probe`: the lane was out.
@@ -243,7 +231,7 @@ impl<T> Lane<T> {
         let probe_at = now + probe_delay(settings, 0, asked);
         self.out =
             Some(Outage { since: now, why, reported: now, tries: 1, probe_at, probing: false });
-        self.blamed.append(&mut self.failed);
+        self.blamed.extend(self.failed.drain());
         let mut items = Vec::with_capacity(doubts.len());
         for (_, (item, _)) in doubts {
             self.blamed.insert(Arc::clone(&item.aggregate));
@@ -255,27 +243,33 @@ impl<T> Lane<T> {
 
     /// Time has passed: what was in doubt for too long failed for itself, unless nobody could be reached.
     pub(crate) fn tick(&mut self, settings: &PlannerSettings, now: Time) -> Option<Verdict<T>> {
+        // Nothing is left that could tell that it works.
+        if self.rows == 0 && self.out.as_ref().is_some_and(|out| now >= out.probe_at + MEMORY) {
+            self.works(now);
+        }
         if self.out.is_none() && self.failed_at.is_some_and(|at| now >= at + MEMORY) {
             self.failed_at = None;
             self.failed.clear();
             self.blamed.clear();
             self.suspects.clear();
         }
-        let overdue = |since: &Time| now >= *since + DOUBT;
-        let (_, (item, failure)) = self.doubts.first().filter(|(since, _)| overdue(since))?;
+        let (since, (item, failure)) = self.doubts.first()?;
+        if now < *since + DOUBT {
+            return None;
+        }
         if failure.kind == FailureKind::Unavailable && !self.blamed.contains(&item.aggregate) {
             return Some(Verdict::Out(self.go_out(settings, now)));
         }
-        let doubts = self.doubts.extract_if(.., |(since, _)| overdue(since)).collect();
-        Some(self.judge(doubts))
+        let overdue = |(since, _): &mut (Time, OwnFailure<T>)| now >= *since + DOUBT;
+        let overdue = self.doubts.extract_if(.., overdue).map(|(_, failure)| failure);
+        Some(Verdict::Own(overdue.collect()))
     }
 
     /// When there is something to do though nothing happens.
     pub(crate) fn next_time(&self, is_free: bool, may_claim: bool) -> Option<Time> {
         let doubt = self.doubts.first().map(|(since, _)| *since + DOUBT);
         let waits = may_claim || !self.ready.is_empty();
-        let probe =
-            self.out.as_ref().filter(|out| is_free && waits && !(out.probing || self.alone));
+        let probe = self.out.as_ref().filter(|out| is_free && !out.probing && waits);
         doubt.into_iter().chain(probe.map(|out| out.probe_at)).min()
     }
 
@@ -285,16 +279,34 @@ impl<T> Lane<T> {
         self.out.as_ref().is_some_and(due) && self.ready.is_empty() && self.rows == 0
     }
 
-    /// Whether it is out, and all that stands in line has failed in outages.
-    pub(crate) fn probes_fail(&self) -> bool {
-        let waits = self.out.as_ref().is_some_and(|out| !out.probing) && !self.ready.is_empty();
-        waits && self.ready.iter().all(|aggregate| self.blamed.contains(aggregate))
+    /// Takes all aggregates out of the line.
+    pub(crate) fn take_ready(&mut self) -> VecDeque<Arc<str>> {
+        std::mem::take(&mut self.ready)
     }
 
-    /// Takes all but some out of the line.
-    pub(crate) fn spill(&mut self, but: usize) -> Vec<Arc<str>> {
-        let from = but.min(self.ready.len());
-        self.ready.drain(from..).collect()
+    /// The events in doubt.
+    pub(crate) fn doubted(&mut self) -> impl Iterator<Item = &mut Item<T>> {
+        self.doubts.iter_mut().map(|(_, (item, _))| item)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn in_doubt(&self) -> impl Iterator<Item = &Item<T>> {
+        self.doubts.iter().map(|(_, (item, _))| item)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn fingerprint(&self) -> String
+    where
+        T: std::fmt::Debug,
+    {
+        use std::collections::BTreeSet;
+        let sets = (
+            self.failed.iter().collect::<BTreeSet<_>>(),
+            self.blamed.iter().collect::<BTreeSet<_>>(),
+        );
+        let suspects: BTreeSet<_> = self.suspects.iter().collect();
+        let rest = (&self.ready, self.calls, self.alone, self.is_limited, self.failed_at);
+        format!("{sets:?}{suspects:?}{rest:?}{:?}{:?}", self.doubts, self.out)
     }
 
     /// Takes an aggregate out of the line.
@@ -302,11 +314,10 @@ impl<T> Lane<T> {
         self.ready.retain(|other| **other != *aggregate);
     }
 
-    /// Keeps what is known of the lane alone: its rows are read again, and those that are under way are counted anew.
-    pub(crate) fn forget_rows(&mut self) {
+    /// Forgets the line, and what is in doubt, which is answered: these are read again.
+    pub(crate) fn forget_rows(&mut self) -> Vec<Item<T>> {
         self.ready.clear();
-        self.doubts.clear();
-        (self.rows, self.bytes) = (0, 0);
+        self.doubts.drain(..).map(|(_, (item, _))| item).collect()
     }
 
     /// Since when it is out, and why.
@@ -327,7 +338,7 @@ impl<T> Lane<T> {
     }
 }
 
-fn suspect(suspects: &mut BTreeMap<i64, u8>, seq: i64) {
+fn suspect(suspects: &mut HashMap<i64, u8>, seq: i64) {
     let count = suspects.entry(seq).or_default();
     *count = count.saturating_add(1);
 }

@@ -16,8 +16,9 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
-mod asking;
-mod calling;
+mod aggregates;
+mod arrivals;
+mod calls;
 mod destinations;
 mod dues;
 mod lane;

@@ -1,133 +1,61 @@
-//! What is in memory: events come, stand in line, leave it, or are parked.
+//! How much is in memory, and how much more may be.
 
-use std::{sync::Arc, time::Duration};
+use std::collections::HashSet;
 
-use crate::{
-    planner::Planner,
-    queue::Queue,
-    types::{Fate, Incoming, Item, Park, ParkState, Time},
-};
+use crate::types::PlannerSettings;
 
-impl<T> Planner<T> {
-    /// A row comes into memory, or is parked.
-    pub(crate) fn arrive(&mut self, row: Incoming<T>, now: Time) {
-        let Incoming { key, aggregate, blocked, claimed, attempts, bytes, destination, fate } = row;
-        self.known.insert(key.seq);
-        let queue = self.queues.get(&aggregate);
-        let behind = blocked
-            || self.store.parks_before(&aggregate, key.seq)
-            || (!claimed && queue.is_some_and(Queue::has_claimed));
-        let (state, after, error) = match fate {
-            _ if behind => (ParkState::Behind, Duration::ZERO, None),
-            Fate::Send(lane, content) if !self.is_full(&lane) => {
-                let item = Item { key, aggregate, lane, attempts, claimed, bytes, content };
-                return self.take_in(item);
-            }
-            Fate::Send(lane, _) => {
-                let (state, error) = self.postponed(&lane);
-                (state, Duration::ZERO, error)
-            }
-            Fate::Later(after) => (ParkState::Scheduled, after, None),
-            Fate::Awaits(error) => {
-                self.dues.close(&destination);
-                (ParkState::Waiting, Duration::ZERO, Some(error))
-            }
-            Fate::Unsendable(error) => (ParkState::Parked, Duration::ZERO, Some(error)),
-        };
-        let park = Park { key, aggregate, state, after, destination, attempts, error };
-        self.store.park(park, now);
-    }
-
-    pub(crate) fn take_in(&mut self, item: Item<T>) {
-        self.bytes += item.bytes;
-        let lane = self.lanes.entry(item.lane.clone()).or_default();
-        lane.rows += 1;
-        lane.bytes += item.bytes;
-        let aggregate = Arc::clone(&item.aggregate);
-        let queue = self.queues.entry(Arc::clone(&aggregate)).or_default();
-        // A claimed row may come behind later ones of its aggregate, which were claimed before.
-        let at = queue.items.partition_point(|other| other.key.seq < item.key.seq);
-        queue.items.insert(at, item);
-        self.line_up(&aggregate);
-    }
-
-    /// The next event of an aggregate stands in its lane.
-    pub(crate) fn line_up(&mut self, aggregate: &Arc<str>) {
-        let Some(queue) = self.queues.get_mut(aggregate) else { return };
-        if queue.is_over() {
-            self.queues.remove(aggregate);
-        } else if let Some(key) = queue.next_lane().cloned() {
-            queue.lined_up = true;
-            self.lanes.entry(key).or_default().line_up(Arc::clone(aggregate));
-        }
-    }
-
-    /// An event that was under way has left the memory, or is in doubt no more.
-    pub(crate) fn leave(&mut self, item: &Item<T>) {
-        self.discount(item);
-        if let Some(queue) = self.queues.get_mut(&item.aggregate) {
-            queue.under_way -= 1;
-        }
-    }
-
-    pub(crate) fn discount(&mut self, item: &Item<T>) {
-        self.bytes -= item.bytes;
-        if let Some(lane) = self.lanes.get_mut(&item.lane) {
-            lane.rows -= 1;
-            lane.bytes -= item.bytes;
-        }
-    }
-
-    /// It goes on waiting at its place, or behind one of its aggregate that was parked meanwhile.
-    pub(crate) fn put_back(&mut self, item: Item<T>, now: Time) {
-        let aggregate = Arc::clone(&item.aggregate);
-        if self.store.parks_before(&aggregate, item.key.seq) {
-            self.leave(&item);
-            self.park_behind(item, now);
-            return self.line_up(&aggregate);
-        }
-        if let Some(queue) = self.queues.get_mut(&aggregate) {
-            queue.put_back(item);
-        }
-        self.line_up(&aggregate);
-    }
-
-    /// Parks what is in memory behind a row that is parked.
-    pub(crate) fn park_rest(&mut self, aggregate: &Arc<str>, kept: usize, now: Time) {
-        let Some(queue) = self.queues.get_mut(aggregate) else { return };
-        let rest = queue.items.split_off(kept.min(queue.items.len()));
-        if queue.items.is_empty() && std::mem::take(&mut queue.lined_up) {
-            let lane = rest.front().and_then(|item| self.lanes.get_mut(&item.lane));
-            if let Some(lane) = lane {
-                lane.leave(aggregate);
-            }
-        }
-        for item in rest {
-            self.discount(&item);
-            self.park_behind(item, now);
-        }
-        self.line_up(aggregate);
-    }
-
-    pub(crate) fn park_behind(&mut self, item: Item<T>, now: Time) {
-        let park = park_of(&item, ParkState::Behind, (self.name(&item.lane), None));
-        self.store.park(park, now);
-    }
+/// What is in memory, and its bounds.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory {
+    /// Rows, those included that are not stored yet.
+    known: HashSet<i64>,
+    /// The bytes of those that may go.
+    pub(crate) bytes: usize,
+    rows_max: usize,
+    bytes_max: usize,
+    batch_rows: usize,
+    batch_bytes: usize,
 }
 
-/// What a park says of an event.
-pub(crate) fn park_of<T>(
-    item: &Item<T>,
-    state: ParkState,
-    (destination, error): (String, Option<String>),
-) -> Park {
-    Park {
-        key: item.key,
-        aggregate: Arc::clone(&item.aggregate),
-        state,
-        after: Duration::ZERO,
-        destination,
-        attempts: item.attempts,
-        error,
+impl Memory {
+    pub(crate) fn new(settings: &PlannerSettings) -> Self {
+        let PlannerSettings { rows_max, bytes_max, batch_rows, batch_bytes, .. } = *settings;
+        Self { known: HashSet::new(), bytes: 0, rows_max, bytes_max, batch_rows, batch_bytes }
+    }
+
+    pub(crate) fn knows(&self, seq: i64) -> bool {
+        self.known.contains(&seq)
+    }
+
+    pub(crate) fn know(&mut self, seq: i64) {
+        self.known.insert(seq);
+    }
+
+    pub(crate) fn forget(&mut self, seq: i64) {
+        self.known.remove(&seq);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    pub(crate) fn fits_a_read(&self) -> bool {
+        self.known.len() + self.batch_rows <= self.rows_max
+            && self.bytes + self.batch_bytes <= self.bytes_max
+    }
+
+    /// The rows and bytes that may be claimed: there is a reserve that reads do not use.
+    pub(crate) fn room_for_claim(&self) -> (usize, usize) {
+        let rows = (self.rows_max + self.batch_rows).saturating_sub(self.known.len());
+        let bytes = (self.bytes_max + self.batch_bytes).saturating_sub(self.bytes);
+        let rows = if bytes == 0 { 0 } else { rows };
+        (rows.min(self.batch_rows), bytes.min(self.batch_bytes))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn rows(&self) -> Vec<i64> {
+        let mut rows: Vec<i64> = self.known.iter().copied().collect();
+        rows.sort_unstable();
+        rows
     }
 }

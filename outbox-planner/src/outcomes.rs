@@ -4,8 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     lane::{Failure, FailureKind},
-    memory::park_of,
-    planner::{Call, Planner},
+    planner::{Call, Planner, park_of},
     types::{CallId, Item, Outcome, Park, ParkState, Time},
 };
 
@@ -15,16 +14,26 @@ const AFTER_MAX: Duration = Duration::from_hours(24 * 31);
 impl<T> Planner<T> {
     /// A call has ended, with an outcome for each of its events, in their order.
     pub fn handle_outcomes(&mut self, id: CallId, outcomes: Vec<Outcome>, now: Time) {
-        let Some(Call { lane: key, items, is_probe }) = self.calls.remove(&id) else { return };
+        let Some(Call { lane: key, items, is_stale }) = self.calls.remove(&id) else { return };
         let went_well = outcomes.iter().all(|outcome| *outcome == Outcome::Delivered);
         self.destinations.end_call(key.destination, went_well);
-        let how = self.lanes.entry(key.clone()).or_default().end_call(is_probe);
-        let soon = self.settings.destinations[key.destination].takes_runs;
+        let how = self.lanes.entry(key.clone()).or_default().end_call();
+        let soon = self.destinations.takes_runs(key.destination);
         debug_assert_eq!(items.len(), outcomes.len(), "each event has an outcome");
         for (item, outcome) in items.into_iter().zip(outcomes) {
             let (kind, error, after) = match outcome {
                 Outcome::Delivered => {
                     self.deliver(item, soon, now);
+                    continue;
+                }
+                _ if is_stale && item.claimed => {
+                    let name = self.name(&item.lane);
+                    let park = park_of(&item, ParkState::Ready, (name, String::new()));
+                    self.park_with(item, Park { error: None, ..park }, now);
+                    continue;
+                }
+                _ if is_stale => {
+                    self.forget(&item, now);
                     continue;
                 }
                 Outcome::NotTried => {
@@ -54,11 +63,12 @@ impl<T> Planner<T> {
 
     fn deliver(&mut self, item: Item<T>, soon: bool, now: Time) {
         self.leave(&item);
-        self.store.delivered(item.key, item.claimed, soon, now);
+        self.store.delivered(&item, soon, now);
         let lane = self.lanes.entry(item.lane.clone()).or_default();
-        let verdict = lane.delivered(&item, now);
-        self.carry_out(verdict, now);
-        self.line_up(&item.aggregate);
+        for (item, failure) in lane.delivered(&item, now) {
+            self.fail(item, failure, now);
+        }
+        self.line_up(&item.aggregate, now);
     }
 
     /// An event's own failure.
@@ -77,13 +87,12 @@ impl<T> Planner<T> {
         let (first, longest) = (self.settings.delay_min, self.settings.delay_max);
         let delay = (self.settings.backoff)(first, longest, attempts - 1);
         let after = after.map_or(delay, |after| after.min(AFTER_MAX).max(delay));
-        let park = Park { after, attempts, ..park_of(&item, state, (name, Some(error))) };
+        let park = Park { after, attempts, ..park_of(&item, state, (name, error)) };
         self.park_with(item, park, now);
     }
 
     fn park(&mut self, item: Item<T>, state: ParkState, said: (String, String), now: Time) {
-        let (name, error) = said;
-        let park = park_of(&item, state, (name, Some(error)));
+        let park = park_of(&item, state, said);
         self.park_with(item, park, now);
     }
 
@@ -92,6 +101,6 @@ impl<T> Planner<T> {
         self.leave(&item);
         self.store.park(park, now);
         let aggregate = Arc::clone(&item.aggregate);
-        self.park_rest(&aggregate, 0, now);
+        self.park_rest(&aggregate, now);
     }
 }

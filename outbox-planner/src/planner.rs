@@ -1,48 +1,44 @@
 //! Decides what is done next: what the parts know, put together.
 
-use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use crate::{
     destinations::Destinations,
     dues::DueRows,
     lane::{Lane, Verdict},
-    queue::{QUEUE_KEEPS, Queue},
-    reading::{Reading, STALL_PATIENCE},
-    store::{PendingStore, goes, seqs},
-    types::{CallId, Effect, Incoming, Item, LaneKey, News, PlannerSettings, Time},
+    memory::Memory,
+    queue::Queue,
+    reading::Reading,
+    store::{PendingStore, goes},
+    types::{
+        CallId, Effect, Item, LaneKey, News, Park, ParkState, PlannerSettings, ReadRequest, RowKey,
+        Time,
+    },
 };
 
 /// Events that are with a destination.
-#[derive(Debug)]
-#[cfg_attr(test, derive(Clone))]
+#[derive(Clone, Debug)]
 pub(crate) struct Call<T> {
     pub(crate) lane: LaneKey,
     pub(crate) items: Vec<Item<T>>,
-    /// The lane was out.
-    pub(crate) is_probe: bool,
+    /// Rows were forgotten since: what is not delivered is read again.
+    pub(crate) is_stale: bool,
 }
 
 /// Decides which rows go where and when.
-#[derive(Debug)]
-#[cfg_attr(test, derive(Clone))]
+#[derive(Clone, Debug)]
 pub struct Planner<T> {
     pub(crate) settings: PlannerSettings,
     pub(crate) destinations: Destinations,
     pub(crate) queues: HashMap<Arc<str>, Queue<T>>,
-    pub(crate) lanes: BTreeMap<LaneKey, Lane<T>>,
-    /// Rows in memory, those included that are not stored yet.
-    pub(crate) known: HashSet<i64>,
-    pub(crate) bytes: usize,
+    pub(crate) lanes: HashMap<LaneKey, Lane<T>>,
+    pub(crate) memory: Memory,
     pub(crate) calls: HashMap<CallId, Call<T>>,
     pub(crate) next_call: u64,
     pub(crate) store: PendingStore,
     pub(crate) dues: DueRows,
     pub(crate) reading: Reading,
-    claims_first: bool,
+    pub(crate) claims_first: bool,
     is_paused: bool,
 }
 
@@ -52,12 +48,11 @@ impl<T> Planner<T> {
         let mut reading = Reading::default();
         reading.announce();
         Self {
-            destinations: Destinations::new(&settings),
+            destinations: Destinations::new(&settings.destinations),
+            memory: Memory::new(&settings),
             settings,
             queues: HashMap::new(),
-            lanes: BTreeMap::new(),
-            known: HashSet::new(),
-            bytes: 0,
+            lanes: HashMap::new(),
             calls: HashMap::new(),
             next_call: 0,
             store: PendingStore::default(),
@@ -89,43 +84,36 @@ impl<T> Planner<T> {
         self.calls.is_empty() && self.store.is_empty() && !self.is_asking()
     }
 
-    /// Forgets all rows but those that are under way or to be stored: a new session may show other ones. Nothing may be
-    /// asked or being stored; a store that failed is made again.
+    /// Forgets all rows but those that are under way or not stored yet: a new session may show other ones. Nothing may be
+    /// asked of the database meanwhile.
     pub fn forget_rows(&mut self, now: Time) {
-        debug_assert!(!self.is_asking(), "what was asked has ended");
-        for lane in self.lanes.values_mut() {
-            lane.forget_rows();
+        debug_assert!(!self.is_asking(), "the answer to what is asked is awaited first");
+        let doubts: Vec<Item<T>> = self.lanes.values_mut().flat_map(Lane::forget_rows).collect();
+        for item in doubts {
+            self.leave(&item);
+            self.drop_item(&item, now);
         }
-        for queue in self.queues.values_mut() {
-            queue.forget_rows();
+        for aggregate in self.queues.keys().cloned().collect::<Vec<_>>() {
+            self.drop_rest(&aggregate, now);
         }
-        self.known = self.store.seqs().collect();
-        self.bytes = 0;
-        for Call { lane: key, items, .. } in self.calls.values() {
-            let lane = self.lanes.entry(key.clone()).or_default();
-            for item in items {
-                lane.rows += 1;
-                lane.bytes += item.bytes;
-                self.bytes += item.bytes;
-                self.known.insert(item.key.seq);
-                self.queues.entry(Arc::clone(&item.aggregate)).or_default().under_way += 1;
-            }
+        self.queues.retain(|_, queue| queue.under_way > 0);
+        for call in self.calls.values_mut() {
+            call.is_stale = true;
         }
-        self.queues.retain(|_, queue| !queue.is_over());
-        self.reading.begin_again();
+        self.reading = Reading::default();
+        self.reading.announce();
         self.dues.ask_now(now);
-        self.is_paused = false;
     }
 
     /// A destination that connects can be used.
     pub fn handle_up(&mut self, destination: usize, now: Time) {
         self.destinations.up(destination);
-        self.dues.expect(&self.settings.destinations[destination].name, now);
+        self.dues.expect(self.destinations.name(destination), now);
     }
 
     /// A destination that connects cannot be used.
     pub fn handle_down(&mut self, destination: usize, why: String, now: Time) {
-        self.destinations.set_down(destination, why, now);
+        self.destinations.down(destination, why, now);
     }
 
     /// A batch of this many rows was too much at once.
@@ -148,40 +136,6 @@ impl<T> Planner<T> {
         self.dues.closed()
     }
 
-    /// A read has ended. `earlier`: rows that still wait up to where it began; `full`: there may be more behind it.
-    pub fn handle_page(
-        &mut self,
-        earlier: &[i64],
-        rows: Vec<Incoming<T>>,
-        (last, full): (Option<i64>, bool),
-        now: Time,
-    ) {
-        let late = |seq: &&i64| !self.known.contains(seq) && !self.store.stored(**seq);
-        if let Some(first) = earlier.iter().filter(late).min() {
-            return self.reading.rewind(*first);
-        }
-        for row in rows {
-            // Stored since the read began: it shows what was before.
-            if !self.known.contains(&row.key.seq) && !self.store.stored(row.key.seq) {
-                self.arrive(row, now);
-            }
-        }
-        self.reading.end(last, full);
-    }
-
-    /// Parked rows were claimed; with `whole` there may be more.
-    pub fn handle_claimed(&mut self, mut rows: Vec<Incoming<T>>, whole: bool, now: Time) {
-        self.dues.end_claim(whole, now);
-        // They come in the order of their times, and what is behind one that is parked again is parked behind it.
-        rows.sort_unstable_by_key(|row| row.key.seq);
-        for row in rows {
-            // What was concluded since is no longer claimed.
-            if !self.known.contains(&row.key.seq) && !self.store.stored(row.key.seq) {
-                self.arrive(row, now);
-            }
-        }
-    }
-
     /// The answer to [`Effect::AskDues`]: names, and in how long their next row may go.
     pub fn handle_dues(&mut self, found: Vec<(String, Duration)>, now: Time) {
         self.dues.end_ask(Some(found), now + self.settings.dues_every, now);
@@ -192,15 +146,15 @@ impl<T> Planner<T> {
         if self.reading.is_under_way {
             self.reading.fail(now);
         }
-        self.dues.fail_claim(now);
+        self.dues.fail_claim(now + Duration::from_secs(1));
         self.dues.end_ask(None, now + Duration::from_secs(1), now);
     }
 
     /// A conclusion is stored.
     pub fn handle_stored(&mut self, now: Time) {
-        let stored = self.store.stored_all(self.is_asking());
-        for seq in seqs(&stored) {
-            self.known.remove(&seq);
+        let (stored, left) = self.store.stored_all(self.is_asking());
+        for seq in left {
+            self.memory.forget(seq);
         }
         for park in &stored.parked {
             if let Some((name, after)) = goes(park) {
@@ -211,7 +165,7 @@ impl<T> Planner<T> {
         if !stored.delivered.is_empty() {
             self.dues.ask_now(now);
         }
-        if self.known.is_empty() && !self.reading.is_under_way {
+        if self.memory.is_empty() && !self.reading.is_under_way {
             self.reading.read_to = 0;
         }
     }
@@ -223,7 +177,7 @@ impl<T> Planner<T> {
 
     /// The name of a lane, as the parking store has it.
     pub fn name(&self, lane: &LaneKey) -> String {
-        lane_name(&self.settings, lane)
+        self.destinations.lane_name(lane)
     }
 
     /// What has changed that should be reported.
@@ -249,8 +203,9 @@ impl<T> Planner<T> {
     /// What to do next; `None`: nothing before [`Planner::next_timeout`].
     pub fn poll_effect(&mut self, now: Time) -> Option<Effect> {
         self.tick(now);
-        if let store @ Some(_) = self.begin_store(now) {
-            return store;
+        let at_once = self.calls.is_empty();
+        if self.store.due(at_once, self.settings.rows_max / 4).is_some_and(|at| at <= now) {
+            return Some(Effect::Store(self.store.take()));
         }
         if self.is_paused {
             return None;
@@ -259,9 +214,6 @@ impl<T> Planner<T> {
             return Some(Effect::Call(id, destination));
         }
         self.make_room(now);
-        if let store @ Some(_) = self.begin_store(now) {
-            return store;
-        }
         if self.is_asking() {
             return None;
         }
@@ -279,63 +231,36 @@ impl<T> Planner<T> {
 
     /// When to poll again though nothing happens.
     pub fn next_timeout(&self, now: Time) -> Option<Time> {
-        let store = self.store_at();
+        let store = self.store.due(self.calls.is_empty(), self.settings.rows_max / 4);
         let lanes = self.lanes.iter().filter_map(|(key, lane)| {
-            // Once it is due, it is claimed when nothing else is asked.
             let may_claim = lane.rows == 0 && self.dues.has(&self.name(key), now);
-            let may_claim = may_claim && !lane.lacks_probe(now);
-            let spill = self.patience(key, lane).filter(|at| *at > now && !self.is_paused);
-            let is_free = self.destinations.is_free(key.destination) && !self.is_paused;
-            let next = lane.next_time(is_free, may_claim);
+            let spill = self.patience(key, lane).filter(|at| *at > now);
+            let next = lane.next_time(self.destinations.is_free(key.destination), may_claim);
             next.into_iter().chain(spill).min()
         });
-        let asks = [self.dues.next_time(now), self.reading.next_time(now)];
-        // One thing at a time is asked.
-        let asks = asks.into_iter().flatten().filter(|_| !self.is_asking());
-        let stall = self.reading.stalled.map(|since| since + STALL_PATIENCE);
-        let asked = asks.chain(stall).filter(|_| !self.is_paused);
-        store.into_iter().chain(lanes).chain(asked).min()
+        let (dues, reading) = (self.dues.next_time(now), self.reading.next_time(now));
+        let stall = self.stall_ends();
+        let waits = self.is_paused || self.is_asking();
+        let asked = [dues, reading, stall].into_iter().flatten().filter(|_| !waits);
+        // What is due already waits for an answer.
+        store.into_iter().chain(lanes).chain(asked).filter(|at| *at > now).min()
     }
 
-    /// When there is something to store.
-    fn store_at(&self) -> Option<Time> {
-        // A claim shows either all or nothing of a conclusion that parks rows under its name.
-        if self.dues.claiming().is_some_and(|name| self.store.will_park(name)) {
-            return None;
-        }
-        self.store.due(self.calls.is_empty(), self.settings.rows_max / 4)
-    }
-
-    fn begin_store(&mut self, now: Time) -> Option<Effect> {
-        self.store_at().filter(|at| *at <= now)?;
-        Some(Effect::Store(self.store.take()))
-    }
-
-    pub(crate) fn is_asking(&self) -> bool {
+    fn is_asking(&self) -> bool {
         self.reading.is_under_way || self.dues.is_awaited()
     }
 
     fn tick(&mut self, now: Time) {
         let mut verdicts = Vec::new();
         for lane in self.lanes.values_mut() {
-            verdicts.extend(lane.tick(&self.settings, now));
+            while let Some(verdict) = lane.tick(&self.settings, now) {
+                verdicts.push(verdict);
+            }
         }
         for verdict in verdicts {
             self.carry_out(verdict, now);
         }
-        let names: Vec<LaneKey> = self
-            .lanes
-            .iter()
-            .filter(|(_, lane)| lane.is_limited)
-            .map(|(key, _)| key.clone())
-            .collect();
-        for key in names {
-            let name = self.name(&key);
-            let Some(lane) = self.lanes.get_mut(&key) else { continue };
-            let works =
-                lane.outage().is_none() && self.destinations.down(key.destination).is_none();
-            lane.is_limited = !works || lane.rows > QUEUE_KEEPS / 2 || self.dues.has(&name, now);
-        }
+        self.end_limits(now);
         self.lanes.retain(|_, lane| !lane.is_idle());
     }
 
@@ -353,10 +278,52 @@ impl<T> Planner<T> {
             }
         }
     }
+
+    fn begin_read(&mut self, now: Time) -> Option<Effect> {
+        if !self.reading.wants(now) {
+            return None;
+        }
+        let PlannerSettings { batch_rows, batch_bytes, .. } = self.settings;
+        if !self.memory.fits_a_read() {
+            self.reading.stall(now);
+            return None;
+        }
+        self.reading.begin(batch_rows, self.settings.rows_max);
+        self.store.begin_ask();
+        let read_to = self.reading.read_to;
+        Some(Effect::Read(ReadRequest { read_to, rows_max: batch_rows, bytes_max: batch_bytes }))
+    }
+
+    fn begin_claim(&mut self, now: Time) -> Option<Effect> {
+        if self.store.parks_again() {
+            return None;
+        }
+        for name in self.dues.due(now) {
+            let rows = self.claimable(&name, now);
+            if rows > 0 {
+                self.dues.begin_claim(&name);
+                self.store.begin_ask();
+                return Some(Effect::Claim(name, rows, self.memory.room_for_claim().1));
+            }
+        }
+        None
+    }
 }
 
-/// The name of a lane, as the parking store has it.
-fn lane_name(settings: &PlannerSettings, lane: &LaneKey) -> String {
-    let name = &settings.destinations[lane.destination].name;
-    if lane.scope.is_empty() { name.clone() } else { format!("{name}/{}", lane.scope) }
+/// What a park says of an event.
+pub(crate) fn park_of<T>(
+    item: &Item<T>,
+    state: ParkState,
+    (destination, error): (String, String),
+) -> Park {
+    Park {
+        key: RowKey { ..item.key },
+        aggregate: Arc::clone(&item.aggregate),
+        state,
+        after: Duration::ZERO,
+        destination,
+        attempts: item.attempts,
+        error: Some(error),
+        claimed: false,
+    }
 }

@@ -2,15 +2,15 @@
 
 use std::collections::VecDeque;
 
-use crate::types::{Item, LaneKey};
-
-/// Events of one aggregate that stay in memory when it fills it.
-pub(crate) const QUEUE_KEEPS: usize = 64;
+use crate::types::{Item, LaneKey, Park};
 
 /// The events of one aggregate.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue<T> {
     pub(crate) items: VecDeque<Item<T>>,
+    /// Rows behind them that cannot go: they are parked when nothing is before them, since a parked row may go before one
+    /// that is only in the feed.
+    pub(crate) tail: Vec<Park>,
     /// How many are in a call, or in doubt, and not among the items.
     pub(crate) under_way: usize,
     /// It stands in a lane.
@@ -19,7 +19,7 @@ pub(crate) struct Queue<T> {
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        Self { items: VecDeque::new(), under_way: 0, lined_up: false }
+        Self { items: VecDeque::new(), tail: Vec::new(), under_way: 0, lined_up: false }
     }
 }
 
@@ -44,19 +44,5 @@ impl<T> Queue<T> {
         self.under_way -= 1;
         let at = self.items.partition_point(|other| other.key.seq < item.key.seq);
         self.items.insert(at, item);
-    }
-
-    /// Its rows are read again; what is under way is counted anew.
-    pub(crate) fn forget_rows(&mut self) {
-        *self = Self::default();
-    }
-
-    pub(crate) fn is_over(&self) -> bool {
-        self.under_way == 0 && self.items.is_empty()
-    }
-
-    /// Whether any of it came from the parking store.
-    pub(crate) fn has_claimed(&self) -> bool {
-        self.items.iter().any(|item| item.claimed)
     }
 }

@@ -6,13 +6,9 @@ use crate::types::Time;
 
 /// A read that failed is made again after this time.
 const AGAIN: Duration = Duration::from_millis(100);
-/// While the memory has no room for what could be read, the largest lane fills it alone for no longer.
-pub(crate) const STALL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How far the feed has been read.
-#[expect(clippy::struct_excessive_bools, reason = "each may be so without the others")]
-#[derive(Debug, Default)]
-#[cfg_attr(test, derive(Clone))]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Reading {
     /// Up to this number rows have been read.
     pub(crate) read_to: i64,
@@ -24,14 +20,15 @@ pub(crate) struct Reading {
     announced: bool,
     /// Not before this time.
     not_before: Time,
-    /// The furthest that it was.
-    most: i64,
-    /// How far an earlier session had read; `None`: nobody knows.
-    earlier: Option<i64>,
-    /// All was read that may be before a parked row of its aggregate.
-    pub(crate) has_caught_up: bool,
-    /// Since when rows could be read and the memory has had no room for them.
-    pub(crate) stalled: Option<Time>,
+    stalled: Option<Stall>,
+}
+
+/// The memory has had no room for what could be read.
+#[derive(Clone, Copy, Debug)]
+struct Stall {
+    since: Time,
+    /// Rows that have been read all the same.
+    rows: usize,
 }
 
 impl Reading {
@@ -39,31 +36,41 @@ impl Reading {
         if self.is_under_way { self.announced = true } else { self.more = true }
     }
 
-    /// All is read again, in a new session.
-    pub(crate) fn begin_again(&mut self) {
-        let read_to = self.earlier.map_or(self.most, |earlier| earlier.max(self.most));
-        let earlier = (self.has_caught_up || self.earlier.is_some()).then_some(read_to);
-        *self = Self { earlier, more: true, ..Self::default() };
-    }
-
     pub(crate) fn wants(&self, now: Time) -> bool {
         self.more && !self.is_under_way && now >= self.not_before
     }
 
-    pub(crate) fn begin(&mut self) {
+    /// A read of this many rows begins, which is a part of all that fits into memory.
+    pub(crate) fn begin(&mut self, rows: usize, of: usize) {
         self.is_under_way = true;
-        self.stalled = None;
+        // Single rows that go make room for a read now and then: what is in memory may hide others all the same.
+        self.stalled =
+            self.stalled.map(|it| Stall { rows: it.rows + rows, ..it }).filter(|it| it.rows < of);
+    }
+
+    /// The memory has no room for what could be read.
+    pub(crate) fn stall(&mut self, now: Time) {
+        self.stalled.get_or_insert(Stall { since: now, rows: 0 });
+    }
+
+    /// When the memory has had too little room for so long.
+    pub(crate) fn stalled_for(&self, patience: Duration) -> Option<Time> {
+        self.stalled.map(|it| it.since + patience)
+    }
+
+    /// Something was done about it.
+    pub(crate) fn restart_stall(&mut self, now: Time) {
+        self.stalled = Some(Stall { since: now, rows: 0 });
     }
 
     /// A read has ended. With `full` there may be more behind it.
     pub(crate) fn end(&mut self, last: Option<i64>, full: bool) {
         self.is_under_way = false;
-        // A page that is short may not say that it is full.
-        let is_past = last.is_none_or(|last| self.earlier.is_some_and(|earlier| last >= earlier));
-        self.has_caught_up |= is_past;
         self.read_to = last.map_or(self.read_to, |last| last.max(self.read_to));
-        self.most = self.read_to.max(self.most);
-        self.more = full || std::mem::take(&mut self.announced) || !self.has_caught_up;
+        self.more = full || std::mem::take(&mut self.announced);
+        if !full {
+            self.stalled = None;
+        }
     }
 
     /// A row became visible late: what is behind it is read once more.

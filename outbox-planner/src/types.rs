@@ -100,13 +100,13 @@ pub enum Outcome {
 pub enum ParkState {
     /// It goes as soon as there is room.
     Ready,
-    /// It goes at a time of its own.
+    /// It goes at a time of its own (`deliver_after`).
     Scheduled,
     /// It failed, and is tried again at a time.
     Retry,
-    /// It goes when its destination works.
+    /// It goes when its destination works, or its topic is there.
     Waiting,
-    /// It waits for a row before it of its aggregate.
+    /// It waits for a row before it of its aggregate. Stored as ready where there is none.
     Behind,
     /// A person decides.
     Parked,
@@ -129,6 +129,8 @@ pub struct Park {
     pub attempts: u32,
     /// What happened; `None` leaves what is written there.
     pub error: Option<String>,
+    /// It stays in memory, claimed: later rows of its aggregate are parked while it is under way.
+    pub claimed: bool,
 }
 
 /// What became of rows, to be stored in one transaction.

@@ -1,411 +1,317 @@
-//! Seeded histories: everything that can happen, in any order, and then everything works.
+//! Seeded histories: anything may happen in any order, and once everything works all that may go is delivered.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    collections::HashSet,
+    panic::{AssertUnwindSafe, catch_unwind},
     time::Duration,
 };
 
-use super::{
-    tables::{Nature, Place},
-    world::{World, lane, ms, settings},
-};
-use crate::types::{CallId, LaneKey, Outcome, ParkState, PlannerSettings, Time};
+use super::{chance::Chance, database::FeedRow, settings, world::World};
+use crate::types::{Outcome, PlannerSettings};
 
-/// How long things fail.
-const TROUBLE: Duration = Duration::from_secs(6);
-/// Once all works, everything is delivered in this time.
-const BOUND: Duration = Duration::from_secs(90);
-const TOPIC: &str = "kafka:late";
+const DESTINATIONS: usize = 3;
+const STEPS: usize = 300;
 
-/// The same numbers for the same seed.
-struct Chance(u64);
-
-impl Chance {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, most: u64) -> u64 {
-        self.next() % most
-    }
-
-    fn percent(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[usize::try_from(self.below(of.len() as u64)).unwrap()]
-    }
-}
-
-/// How a lane is.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// How a destination answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
-    Good,
-    Slow,
-    Away,
-    RefusesAll,
-    FailsAll,
+    Works,
+    /// To this percentage of the events something happens.
+    Mixed(usize),
+    Unavailable,
+    Fails,
+    Refuses,
+    /// Not at all.
+    Silent,
 }
+
+const MODES: [Mode; 8] = [
+    Mode::Works,
+    Mode::Works,
+    Mode::Mixed(10),
+    Mode::Mixed(50),
+    Mode::Unavailable,
+    Mode::Fails,
+    Mode::Refuses,
+    Mode::Silent,
+];
 
 struct History {
     world: World,
     chance: Chance,
-    modes: BTreeMap<LaneKey, Mode>,
-    ask_at: Option<Time>,
-    store_at: Option<Time>,
-    calls_at: BTreeMap<u64, Time>,
-    script_at: Time,
-    poll_at: Time,
-    last: i64,
-    /// Percentages: of single failures, of the database's failures, of events that are never taken.
-    flaky: u64,
-    faults: u64,
-    poison: u64,
-    aggregates: u64,
-    visible: BTreeMap<u64, Time>,
-    /// Rows that are appended while all works, so that something can be delivered.
-    canaries: BTreeSet<i64>,
-    is_healed: bool,
+    modes: Vec<Mode>,
+    aggregates: usize,
+    destinations: usize,
+    /// In what percentage of its answers the database fails.
+    faults: usize,
 }
 
-fn lanes() -> Vec<LaneKey> {
-    vec![lane(0, ""), lane(1, "a"), lane(1, "b"), lane(2, "")]
+fn asks_to_wait(chance: &mut Chance) -> Option<Duration> {
+    chance.in_percent(20).then(|| Duration::from_secs(chance.next() % 40))
 }
 
-fn some_settings(chance: &mut Chance) -> PlannerSettings {
-    let mut settings = settings();
-    settings.batch_rows = chance.pick(&[3, 8, 16, 40]);
-    settings.rows_max = settings.batch_rows * chance.pick(&[2, 4]);
-    settings.batch_bytes = chance.pick(&[60, 200, 1_600]);
-    settings.bytes_max = settings.batch_bytes * 4;
-    settings.one_lane = chance.percent(10);
-    settings.attempts_max = chance.pick(&[1, 3, 6]);
-    settings
+/// What a destination that takes events one by one answers, and whether it has the event.
+fn outcome(chance: &mut Chance, mode: Mode) -> (Outcome, bool) {
+    let after = asks_to_wait(chance);
+    match mode {
+        Mode::Works | Mode::Silent => (Outcome::Delivered, true),
+        Mode::Unavailable => (Outcome::Unavailable("refused".into(), after), false),
+        Mode::Fails => (Outcome::Failed("500".into(), after), false),
+        Mode::Refuses => (Outcome::Refused("404".into()), false),
+        Mode::Mixed(trouble) if !chance.in_percent(trouble) => (Outcome::Delivered, true),
+        Mode::Mixed(_) => match chance.below(7) {
+            0 => (Outcome::Refused("404".into()), false),
+            1 | 2 => (Outcome::Unavailable("refused".into(), after), false),
+            3 => (Outcome::Failed("lost".into(), after), true),
+            4 => (Outcome::Failed("500".into(), after), false),
+            5 => (Outcome::Unsendable("400".into()), false),
+            _ => (Outcome::NotTried, false),
+        },
+    }
+}
+
+/// The same of one that takes runs.
+fn run_outcome(chance: &mut Chance, mode: Mode) -> (Outcome, bool) {
+    match mode {
+        Mode::Works | Mode::Silent => (Outcome::Delivered, true),
+        Mode::Mixed(trouble) if !chance.in_percent(trouble) => (Outcome::Delivered, true),
+        Mode::Mixed(_) if chance.in_percent(30) => (Outcome::Unsendable("too large".into()), false),
+        Mode::Fails => (Outcome::Failed("no answer".into(), asks_to_wait(chance)), false),
+        _ => (Outcome::NotTried, chance.in_percent(30)),
+    }
 }
 
 impl History {
     fn new(seed: u64) -> Self {
-        let mut chance = Chance(seed);
-        let mut world = World::new(some_settings(&mut chance));
-        world.traces = std::env::var_os("PLANNER_TRACE").is_some();
-        if chance.percent(50) {
-            world.missing.insert(TOPIC.to_owned());
+        let mut chance = Chance::new(seed);
+        let mut settings: PlannerSettings = settings(DESTINATIONS);
+        let mut destinations = DESTINATIONS;
+        if chance.in_percent(30) {
+            (settings.rows_max, settings.batch_rows) = (8, 4);
         }
-        Self {
-            world,
-            modes: lanes().into_iter().map(|key| (key, Mode::Good)).collect(),
-            ask_at: None,
-            store_at: None,
-            calls_at: BTreeMap::new(),
-            script_at: Time::ZERO,
-            poll_at: Time::ZERO,
-            last: 0,
-            flaky: chance.pick(&[0, 0, 5, 20]),
-            faults: chance.pick(&[0, 0, 3, 15]),
-            poison: chance.pick(&[0, 0, 3, 10]),
-            aggregates: chance.pick(&[2, 6, 20]),
-            visible: BTreeMap::new(),
-            canaries: BTreeSet::new(),
-            is_healed: false,
-            chance,
+        if chance.in_percent(20) {
+            (settings.batch_bytes, settings.bytes_max) = (20, 60);
         }
+        if chance.in_percent(15) {
+            (settings.one_lane, destinations) = (true, 1);
+        }
+        let modes = (0..DESTINATIONS).map(|_| chance.one_of(&MODES)).collect();
+        let aggregates = chance.one_of(&[1, 2, 5, 12]);
+        let faults = chance.one_of(&[0, 0, 5, 20]);
+        // One aggregate fills the memory.
+        let crowd = if chance.in_percent(10) { 60 + chance.below(120) } else { 0 };
+        if crowd > 0 {
+            (settings.rows_max, settings.batch_rows) = (80 + chance.below(80), 40);
+            (settings.batch_bytes, settings.bytes_max) = (10_000, 100_000);
+        }
+        let mut world = World::new(settings);
+        if chance.in_percent(80) {
+            world.planner.handle_up(0, world.now);
+        }
+        for _ in 0..crowd {
+            world.add(0, chance.below(destinations));
+        }
+        Self { world, chance, modes, aggregates, destinations, faults }
     }
 
-    fn run(&mut self) {
-        while self.world.now < TROUBLE {
-            self.step();
+    fn append(&mut self) {
+        let (world, chance) = (&mut self.world, &mut self.chance);
+        let mut row = FeedRow::of(chance.below(self.aggregates), chance.below(self.destinations));
+        // Who appends to an aggregate waits for the transaction before.
+        let mut feed = world.database.feed.values();
+        if feed.any(|other| other.aggregate == row.aggregate && !other.visible) {
+            return;
         }
-        self.heal();
-        let until = self.world.now + BOUND;
-        while !self.is_over() {
-            assert!(self.world.now < until, "not all is delivered: {:?}", self.world);
-            self.step();
+        row.bytes = 1 + chance.below(30);
+        row.visible = chance.in_percent(80);
+        row.unsendable = chance.in_percent(2);
+        if row.destination == 2 {
+            row.scope = chance.one_of(&["", "a", "b"]);
         }
+        if chance.in_percent(5) {
+            row.not_before = world.now + Duration::from_secs(chance.next() % 20);
+        }
+        world.append(row);
     }
 
-    /// Until the next thing happens.
-    fn step(&mut self) {
-        let next = self.world.planner.next_timeout(self.world.now);
-        let ends = [self.ask_at, self.store_at, next].into_iter().flatten();
-        let ends = ends.chain(self.calls_at.values().copied());
-        let now = ends.chain([self.script_at, self.poll_at]).min().unwrap();
-        self.world.now = now.max(self.world.now);
-        let now = self.world.now;
-        if self.ask_at.is_some_and(|at| at <= now) {
-            self.end_asked();
+    fn end_call(&mut self) {
+        let (world, chance) = (&mut self.world, &mut self.chance);
+        let answers = |destination: usize| self.modes[destination] != Mode::Silent;
+        let calls: Vec<usize> =
+            (0..world.calls.len()).filter(|at| answers(world.calls[*at].destination)).collect();
+        if calls.is_empty() {
+            return;
         }
-        if self.store_at.is_some_and(|at| at <= now) {
-            self.end_store();
-        }
-        let ended: Vec<u64> =
-            self.calls_at.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
-        for id in ended {
-            self.end_call(id);
-        }
-        if self.poll_at <= now {
-            self.world.planner.handle_poll();
-            self.poll_at = now + ms(500);
-        }
-        if self.script_at <= now {
-            if self.is_healed { self.append_canaries() } else { self.act() }
-        }
-        self.world.settle();
-        self.note_begun();
-    }
-
-    fn note_begun(&mut self) {
-        let (now, slow) = (self.world.now, if self.is_healed { 5 } else { 60 });
-        if self.world.asked.is_some() && self.ask_at.is_none() {
-            if self.chance.percent(50) {
-                self.world.look();
-            }
-            self.ask_at = Some(now + ms(1 + self.chance.below(slow)));
-        }
-        if self.world.storing.is_some() && self.store_at.is_none() {
-            if self.chance.percent(50) {
-                self.world.commit();
-            }
-            self.store_at = Some(now + ms(1 + self.chance.below(slow)));
-        }
-        for (id, seqs) in &self.world.calls {
-            let mode = self.modes[&self.world.tables.rows[&seqs[0]].lane];
-            let most = if mode == Mode::Slow { 2_000 } else { 2 * slow };
-            self.calls_at.entry(*id).or_insert_with(|| now + ms(1 + self.chance.below(most)));
-        }
-    }
-
-    fn fails(&mut self) -> bool {
-        !self.is_healed && self.chance.percent(self.faults)
-    }
-
-    fn end_asked(&mut self) {
-        self.ask_at = None;
-        if self.fails() {
-            self.world.fail_asked();
-        } else {
-            self.world.answer_asked();
-        }
-    }
-
-    fn end_store(&mut self) {
-        self.store_at = None;
-        if self.fails() {
-            let is_committed = self.chance.percent(50);
-            self.world.fail_store(is_committed);
-            if self.chance.percent(50) {
-                self.lose_session();
-            }
-        } else {
-            self.world.store();
-        }
-    }
-
-    /// What is asked and stored fails, and all is read again.
-    fn lose_session(&mut self) {
-        if self.world.asked.is_some() {
-            self.ask_at = None;
-            self.world.fail_asked();
-        }
-        if self.world.storing.is_some() && !self.world.is_unstored {
-            self.store_at = None;
-            let is_committed = self.chance.percent(50);
-            self.world.fail_store(is_committed);
-        }
-        self.world.forget();
-        self.world.check();
-    }
-
-    fn end_call(&mut self, id: u64) {
-        self.calls_at.remove(&id);
-        let seqs = self.world.calls[&id].clone();
-        let key = self.world.tables.rows[&seqs[0]].lane.clone();
-        let mode = self.modes[&key];
-        let natures: Vec<Nature> =
-            seqs.iter().map(|seq| self.world.tables.rows[seq].nature).collect();
-        let asks = self.chance.percent(10).then(|| ms(self.chance.below(4_000)));
-        if mode == Mode::Away || natures.contains(&Nature::Kills) {
-            let unknown = if self.chance.percent(10) { seqs.clone() } else { Vec::new() };
-            let outcomes = vec![Outcome::Unavailable("away".to_owned(), asks); seqs.len()];
-            return self.world.end_call(id, outcomes, &unknown);
-        }
-        if !self.is_healed && self.chance.percent(self.flaky) && seqs.len() > 1 {
-            let planner = &mut self.world.planner;
-            planner.handle_mixed(key.destination, planner.call(CallId(id)).len());
-            let outcomes = vec![Outcome::NotTried; seqs.len()];
-            return self.world.end_call(id, outcomes, &[]);
-        }
-        let (mut broken, mut unknown, mut outcomes) = (BTreeSet::new(), Vec::new(), Vec::new());
-        for (seq, nature) in seqs.iter().zip(natures) {
-            let row = &self.world.tables.rows[seq];
-            let aggregate = Arc::clone(&row.aggregate);
-            let topic = row.topic.clone().filter(|topic| self.world.missing.contains(topic));
-            let outcome = match (mode, nature) {
-                _ if broken.contains(&aggregate) => Outcome::NotTried,
-                (_, Nature::Unsendable) => Outcome::Unsendable("no".to_owned()),
-                _ if topic.is_some() => Outcome::Awaits(topic.unwrap(), "missing".to_owned()),
-                (_, Nature::Refused) | (Mode::RefusesAll, _) => Outcome::Refused("no".to_owned()),
-                (_, Nature::Fails) | (Mode::FailsAll, _) => Outcome::Failed("no".to_owned(), asks),
-                _ if !self.is_healed && self.chance.percent(self.flaky) => {
-                    if self.chance.percent(30) {
-                        unknown.push(*seq);
-                    }
-                    Outcome::Failed("flaky".to_owned(), asks)
-                }
-                _ => Outcome::Delivered,
+        let at = chance.one_of(&calls);
+        let call = &world.calls[at];
+        let (mode, runs) = (self.modes[call.destination], call.destination == 0);
+        let mut outcomes: Vec<(Outcome, bool)> = Vec::new();
+        let mut stopped = HashSet::new();
+        for seq in &call.seqs {
+            let row = &world.database.feed[seq];
+            let topic = row.topic().filter(|topic| world.missing.contains(topic));
+            let outcome = match topic {
+                // Order is kept: what is behind one that did not go was not tried.
+                _ if stopped.contains(&row.aggregate) => (Outcome::NotTried, false),
+                Some(topic) => (Outcome::Awaits(topic, "missing".into()), false),
+                None if runs => run_outcome(chance, mode),
+                None => outcome(chance, mode),
             };
-            if outcome != Outcome::Delivered {
-                broken.insert(aggregate);
+            if outcome.0 != Outcome::Delivered {
+                stopped.insert(row.aggregate);
             }
             outcomes.push(outcome);
         }
-        self.world.end_call(id, outcomes, &unknown);
+        if runs && chance.in_percent(10) {
+            world.planner.handle_mixed(0, call.seqs.len());
+        }
+        if runs && mode == Mode::Unavailable {
+            world.planner.handle_down(0, "broken".into(), world.now);
+        }
+        world.end_call(at, outcomes);
     }
 
-    fn act(&mut self) {
-        let now = self.world.now;
-        self.script_at = now + ms(5 + self.chance.below(250));
-        match self.chance.below(20) {
-            0..=8 => self.append(),
-            9..=11 => {
-                let modes = [Mode::Good, Mode::Slow, Mode::Away, Mode::RefusesAll, Mode::FailsAll];
-                let (key, mode) = (self.chance.pick(&[0, 1, 2, 3]), self.chance.pick(&modes));
-                self.modes.insert(lanes()[key].clone(), mode);
-            }
-            12 => self.modes.values_mut().for_each(|mode| *mode = Mode::Good),
-            13 | 14 => self.world.planner.handle_up(0, now),
-            15 => self.world.planner.handle_down(0, "down".to_owned(), now),
-            16 => self.world.found(TOPIC),
-            17 | 18 => self.decide(),
-            _ if self.chance.percent(self.faults * 4) => self.lose_session(),
+    fn commit_appends(&mut self, percent: usize) {
+        for row in self.world.database.feed.values_mut() {
+            row.visible |= self.chance.in_percent(percent);
+        }
+        self.world.did("appends are committed");
+        match self.chance.below(3) {
+            0 => self.world.planner.handle_poll(),
+            1 => self.world.planner.handle_announced(self.world.now),
+            // Nobody says so.
             _ => {}
         }
     }
 
-    /// A person decides about parked rows.
-    fn decide(&mut self) {
-        let (now, discards) = (self.world.now, self.chance.percent(30));
-        let tables = &self.world.tables;
-        let parked = |seq: &i64| tables.parked(*seq).is_some();
-        let seqs: Vec<i64> = tables.rows.keys().copied().filter(parked).collect();
-        for seq in seqs {
-            if !self.chance.percent(30) {
-                continue;
-            }
-            self.world.trace(|| format!("decide {seq}, discards {discards}"));
-            let tables = &mut self.world.tables;
-            if discards { tables.discard(seq, now) } else { tables.retry(seq, now) }
+    fn person_decides(&mut self) {
+        let parked: Vec<i64> = self.world.database.parked.keys().copied().collect();
+        if parked.is_empty() {
+            return;
         }
-        if self.chance.percent(80) {
-            self.world.planner.handle_announced(now);
+        let (seq, discard) = (self.chance.one_of(&parked), self.chance.in_percent(50));
+        if self.world.decide(seq, discard) && self.chance.in_percent(50) {
+            self.world.planner.handle_announced(self.world.now);
         }
     }
 
-    fn append(&mut self) {
-        let now = self.world.now;
-        let count = if self.chance.percent(15) { 40 } else { 1 + self.chance.below(6) };
-        let hot = self.chance.percent(20).then(|| self.chance.below(self.aggregates));
-        let only = self.chance.percent(30).then(|| self.chance.pick(&[0, 1, 2, 3]));
-        let only = if self.world.planner.settings.one_lane { Some(3) } else { only };
-        for _ in 0..count {
-            self.last += 1;
-            let aggregate = hot.unwrap_or_else(|| self.chance.below(self.aggregates));
-            // Most aggregates have one lane.
-            let own = usize::try_from(aggregate % 4).unwrap();
-            let own = if self.chance.percent(10) { self.chance.pick(&[0, 1, 2, 3]) } else { own };
-            let key = lanes()[only.unwrap_or(own)].clone();
-            let late = if self.chance.percent(15) { self.chance.below(600) } else { 0 };
-            let visible = self.visible.entry(aggregate).or_default();
-            *visible = (now + ms(late)).max(*visible);
-            let row = self.world.append(self.last, &format!("a/{aggregate}"), key.clone());
-            row.visible_at = *visible;
-            row.bytes = usize::try_from(1 + self.chance.below(40)).unwrap();
-            if key.destination == 0 && self.chance.percent(10) {
-                row.topic = Some(TOPIC.to_owned());
-            }
-            if self.chance.percent(5) {
-                row.deliver_at = now + ms(self.chance.below(3_000));
-            }
-            if self.chance.percent(self.poison) {
-                let natures = [Nature::Fails, Nature::Refused, Nature::Unsendable, Nature::Kills];
-                row.nature = self.chance.pick(&natures);
-            }
-        }
-        if self.chance.percent(80) {
-            self.world.planner.handle_announced(now);
+    fn change_topic(&mut self) {
+        let name = format!("d0:t{}", self.chance.below(2));
+        if !self.world.missing.remove(&name) {
+            self.world.missing.insert(name);
         }
     }
 
-    fn heal(&mut self) {
-        self.is_healed = true;
-        self.modes.values_mut().for_each(|mode| *mode = Mode::Good);
+    fn step(&mut self) {
+        let fault = self.chance.in_percent(self.faults);
+        match self.chance.below(100) {
+            0..20 => self.append(),
+            20..27 => self.commit_appends(50),
+            27..47 => self.end_call(),
+            47..54 => self.world.look(),
+            54..64 if fault => self.world.fail_ask(),
+            54..64 => self.world.answer(),
+            64..69 => self.world.commit(),
+            69..77 if fault => self.world.lose_session(),
+            69..77 => self.world.store(),
+            77..85 => self.world.now += Duration::from_millis(self.chance.next() % 700),
+            85..90 => {
+                let next = self.world.planner.next_timeout(self.world.now);
+                self.world.now = next.unwrap_or(self.world.now);
+            }
+            90..93 => self.person_decides(),
+            93 => {
+                self.world.did("down");
+                self.world.planner.handle_down(0, "away".into(), self.world.now);
+            }
+            94..96 => {
+                self.world.did("up");
+                self.world.planner.handle_up(0, self.world.now);
+            }
+            96 => self.change_topic(),
+            97 => self.world.ask_for_topics(),
+            98 => {
+                let at = self.chance.below(DESTINATIONS);
+                self.modes[at] = self.chance.one_of(&MODES);
+                self.world.did(format!("modes {:?}", self.modes));
+            }
+            _ => {
+                if self.chance.in_percent(30) {
+                    self.world.now += Duration::from_secs(self.chance.next() % 90);
+                }
+            }
+        }
+        self.world.carry_out();
+    }
+
+    /// Everything works from now on.
+    fn finish(&mut self) {
+        self.world.did("everything works");
+        self.modes = vec![Mode::Works; DESTINATIONS];
+        self.world.missing.clear();
         self.world.planner.handle_up(0, self.world.now);
-        self.world.found(TOPIC);
-        self.script_at = self.world.now;
-    }
-
-    fn append_canaries(&mut self) {
-        self.script_at = self.world.now + ms(1_000);
-        let one = usize::from(self.world.planner.settings.one_lane) * 3;
-        for key in lanes().split_off(one) {
-            self.last += 1;
-            self.canaries.insert(self.last);
-            self.world.append(self.last, &format!("canary/{}", self.last), key);
+        self.commit_appends(100);
+        self.world.planner.handle_poll();
+        let ends = self.world.now + Duration::from_mins(15);
+        let (mut idle, mut before) = (0, 0);
+        for turn in 0.. {
+            if self.world.now >= ends {
+                break;
+            }
+            assert!(turn < 20_000, "there is no end: {:?}", self.world.database.parked);
+            idle = if self.world.effects == before { idle + 1 } else { 0 };
+            before = self.world.effects;
+            self.world.ask_for_topics();
+            self.world.carry_out();
+            assert!(idle < 100, "it wakes often for nothing");
+            self.end_call();
+            self.world.answer();
+            self.world.store();
+            self.world.carry_out();
+            let world = &mut self.world;
+            if world.calls.is_empty() && world.asking.is_none() && world.storing.is_none() {
+                world.ask_for_topics();
+                world.carry_out();
+                let next = world.planner.next_timeout(world.now).unwrap_or(ends);
+                world.now = next.max(world.now);
+            }
         }
-    }
-
-    /// Everything is where it stays.
-    fn is_over(&self) -> bool {
-        let tables = &self.world.tables;
-        let mut stuck = BTreeSet::new();
-        tables.rows.iter().all(|(seq, row)| match &row.place {
-            _ if self.canaries.contains(seq) => true,
-            Place::Sent | Place::Discarded => true,
-            Place::Feed => false,
-            Place::Parked(parked) if parked.state == ParkState::Parked => {
-                stuck.insert(&row.aggregate);
-                true
-            }
-            Place::Parked(parked) => {
-                parked.state == ParkState::Behind && stuck.contains(&row.aggregate)
-            }
-        })
+        let undone = self.world.undone();
+        let what = |seq: &i64| (*seq, self.world.database.parked.get(seq));
+        assert!(
+            undone.is_empty(),
+            "never delivered: {:?}",
+            undone.iter().map(what).collect::<Vec<_>>()
+        );
+        let left = &self.world.planner.lanes;
+        assert!(left.is_empty(), "lanes that nothing is to be remembered of: {left:?}");
     }
 }
 
-#[test]
-fn any_history_keeps_order_and_bounds_and_comes_to_an_end() {
-    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let (first, count) = (number("PLANNER_FIRST").unwrap_or(0), number("PLANNER_SEEDS"));
-    let (next, end) = (AtomicU64::new(first), first + count.unwrap_or(1_500));
-    std::thread::scope(|scope| {
-        let threads = std::thread::available_parallelism().map_or(2, usize::from);
-        let work = || loop {
-            let seed = next.fetch_add(1, Relaxed);
-            if seed >= end {
-                return;
-            }
-            let run = std::panic::AssertUnwindSafe(|| History::new(seed).run());
-            let result = std::panic::catch_unwind(run);
-            if let Err(panic) = result {
-                next.store(end, Relaxed);
-                let text = panic.downcast_ref::<String>().map_or("?", |text| text);
-                panic!("PLANNER_FIRST={seed} PLANNER_SEEDS=1 fails: {text}");
-            }
-        };
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        for thread in threads {
-            if let Err(panic) = thread.join() {
-                std::panic::resume_unwind(panic);
-            }
+fn history(seed: u64) -> Result<usize, String> {
+    let mut history = History::new(seed);
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        for _ in 0..STEPS {
+            history.step();
         }
-    });
+        history.finish();
+    }));
+    ran.map(|()| history.world.effects).map_err(|_| history.world.trace())
+}
+
+fn number_of(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// How many is set by `PLANNER_SEEDS`, the first by `PLANNER_FROM`.
+#[test]
+#[expect(clippy::print_stderr, reason = "a failure is to be found again")]
+fn in_any_history_order_is_kept_and_what_may_go_is_delivered() {
+    let (seeds, from) = (number_of("PLANNER_SEEDS"), number_of("PLANNER_FROM").unwrap_or(0));
+    for seed in from..from + seeds.unwrap_or(1_500) {
+        if let Err(trace) = history(seed) {
+            eprintln!("{trace}");
+            panic!("seed {seed}");
+        }
+    }
 }

@@ -1,575 +1,438 @@
-//! One history for each rule.
+//! The rules of calls, outages and attempts, one by one.
 
 use std::time::Duration;
 
-use super::{
-    tables::Place,
-    world::{Asked, World, lane, ms, settings},
-};
-use crate::types::{LaneKey, News, Outcome, ParkState};
+use super::{database::FeedRow, settings, world::World};
+use crate::types::{News, Outcome, ParkState, PlannerSettings};
 
-fn world() -> World {
-    let mut world = World::new(settings());
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+pub(super) const MILLI: Duration = Duration::from_millis(1);
+
+pub(super) fn failed() -> Outcome {
+    Outcome::Failed("500".into(), None)
+}
+
+pub(super) fn unavailable() -> Outcome {
+    Outcome::Unavailable("refused".into(), None)
+}
+
+pub(super) fn refused() -> Outcome {
+    Outcome::Refused("404".into())
+}
+
+/// Destinations `d0`, up, which takes runs, `d1` and `d2`; `d1` has three calls of one event, `d2` of three.
+pub(super) fn world() -> World {
+    world_of(settings(3))
+}
+
+pub(super) fn world_of(settings: PlannerSettings) -> World {
+    let mut world = World::new(settings);
     world.planner.handle_up(0, world.now);
     world
 }
 
-fn web() -> LaneKey {
-    lane(1, "")
+/// Large bounds but for a destination of one event at a time, `d1`.
+pub(super) fn roomy() -> PlannerSettings {
+    let mut settings = settings(3);
+    (settings.batch_rows, settings.rows_max) = (40, 160);
+    (settings.batch_bytes, settings.bytes_max) = (10_000, 40_000);
+    settings
 }
 
-fn failed() -> Outcome {
-    Outcome::Failed("no".to_owned(), None)
+/// A row of each of these aggregates, under way at `d1`.
+pub(super) fn under_way(world: &mut World, aggregates: std::ops::Range<usize>) -> Vec<i64> {
+    let rows = aggregates.map(|aggregate| world.add(aggregate, 1)).collect();
+    world.settle_database();
+    assert_eq!(world.under_way(), rows);
+    rows
 }
 
-fn away() -> Outcome {
-    Outcome::Unavailable("away".to_owned(), None)
-}
-
-fn refused() -> Outcome {
-    Outcome::Refused("no".to_owned())
-}
-
-impl World {
-    /// The database answers all it is asked; calls stay under way.
-    fn rest(&mut self) {
-        loop {
-            self.settle();
-            if self.asked.is_some() {
-                self.answer_asked();
-            } else if self.storing.is_some() {
-                self.store();
-            } else {
-                return;
-            }
-        }
+/// `d1` is out: three aggregates have failed.
+pub(super) fn outage(world: &mut World, with: &Outcome) -> Vec<i64> {
+    let rows = under_way(world, 0..3);
+    for row in &rows {
+        world.end(*row, with.clone());
     }
+    world.settle_database();
+    rows
+}
 
-    /// A read begins, and has seen what is there.
-    fn begin_read(&mut self) {
-        self.planner.handle_poll();
-        self.settle();
-        while !matches!(self.asked, Some(Asked::Read(..))) {
-            self.answer_asked();
-            self.settle();
-        }
-        self.look();
+#[test]
+fn one_event_of_an_aggregate_is_under_way_and_the_next_after_its_delivery() {
+    let mut world = world();
+    let (first, second, other) = (world.add(0, 1), world.add(0, 1), world.add(1, 1));
+    world.settle_database();
+    assert_eq!(world.under_way(), [first, other]);
+    world.end(first, Outcome::Delivered);
+    world.settle_database();
+    assert_eq!(world.under_way(), [second, other]);
+}
+
+#[test]
+fn a_destination_that_takes_runs_is_given_the_events_of_an_aggregate_together() {
+    let mut world = world();
+    let rows: Vec<i64> = (0..3).map(|_| world.add(0, 0)).collect();
+    world.settle_database();
+    assert_eq!(world.calls[0].seqs, rows);
+}
+
+#[test]
+fn a_run_ends_where_the_aggregate_goes_elsewhere() {
+    let mut world = world();
+    let (first, elsewhere, last) = (world.add(0, 0), world.add(0, 1), world.add(0, 0));
+    world.settle_database();
+    assert_eq!(world.under_way(), [first]);
+    world.end(first, Outcome::Delivered);
+    world.settle_database();
+    assert_eq!(world.under_way(), [elsewhere]);
+    world.end(elsewhere, Outcome::Delivered);
+    world.settle_database();
+    assert_eq!(world.under_way(), [last]);
+}
+
+#[test]
+fn what_is_behind_one_that_did_not_go_of_a_run_is_parked_behind_it() {
+    let mut world = world();
+    let (first, second) = (world.add(0, 0), world.add(0, 0));
+    world.settle_database();
+    let outcomes = [Outcome::Unsendable("too large".into()), Outcome::NotTried];
+    world.end_call(0, outcomes.map(|outcome| (outcome, false)).to_vec());
+    world.settle_database();
+    assert_eq!(world.state(first), Some(ParkState::Parked));
+    assert_eq!(world.state(second), Some(ParkState::Behind));
+}
+
+#[test]
+fn a_failure_is_in_doubt_until_a_second_has_passed() {
+    let mut world = world();
+    let row = under_way(&mut world, 0..1)[0];
+    world.end(row, failed());
+    world.run_for(999 * MILLI);
+    assert_eq!(world.state(row), None);
+    world.run_for(SECOND);
+    assert_eq!(world.state(row), Some(ParkState::Retry));
+    assert_eq!(world.attempts(row), 1);
+}
+
+#[test]
+fn a_failure_is_in_doubt_until_something_is_delivered() {
+    let mut world = world();
+    let rows = under_way(&mut world, 0..2);
+    world.end(rows[0], failed());
+    world.settle_database();
+    assert_eq!(world.state(rows[0]), None);
+    world.end(rows[1], Outcome::Delivered);
+    world.settle_database();
+    assert_eq!(world.state(rows[0]), Some(ParkState::Retry));
+}
+
+#[test]
+fn what_cannot_be_reached_alone_while_others_can_spends_an_attempt() {
+    let mut world = world();
+    let rows = under_way(&mut world, 0..3);
+    world.end(rows[0], unavailable());
+    world.end(rows[1], Outcome::Delivered);
+    world.run_for(SECOND / 2);
+    assert_eq!((world.state(rows[0]), world.attempts(rows[0])), (Some(ParkState::Retry), 1));
+    assert!(!world.is_out(1));
+}
+
+#[test]
+fn what_cannot_be_reached_and_nothing_else_is_tried_is_an_outage() {
+    let mut world = world();
+    let row = under_way(&mut world, 0..1)[0];
+    world.end(row, unavailable());
+    world.run_for(SECOND);
+    assert!(world.is_out(1));
+    world.run_for(5 * SECOND);
+    assert_eq!(world.attempts(row), 0);
+}
+
+#[test]
+fn three_aggregates_that_fail_with_no_delivery_are_an_outage_and_spend_no_attempt() {
+    let mut world = world();
+    let rows = outage(&mut world, &failed());
+    assert!(world.is_out(1));
+    assert!(matches!(&world.news[..], [News::Out(key, _, _)] if key.destination == 1));
+    world.run_for(3 * SECOND);
+    for row in &rows {
+        assert_eq!(world.attempts(*row), 0);
     }
+    world.deliver_all();
+    world.run_for(SECOND);
+    world.deliver_all();
+    assert!(world.undone().is_empty());
+    assert!(matches!(world.news.last(), Some(News::Works(..))));
+}
 
-    fn announce(&mut self) {
-        self.planner.handle_announced(self.now);
-        self.rest();
+#[test]
+fn two_aggregates_that_fail_are_no_outage() {
+    let mut world = world();
+    let rows = under_way(&mut world, 0..2);
+    for row in &rows {
+        world.end(*row, failed());
     }
-
-    fn pass(&mut self, time: Duration) {
-        let until = self.now + time;
-        self.rest();
-        while let Some(at) = self.planner.next_timeout(self.now).filter(|at| *at <= until) {
-            self.now = at;
-            self.rest();
-        }
-        self.now = until;
-        self.rest();
-    }
-
-    fn add(&mut self, rows: &[(i64, &str)], key: LaneKey) {
-        for (seq, aggregate) in rows {
-            self.append(*seq, aggregate, key.clone());
-        }
-        self.announce();
-    }
-
-    /// The events of each call that is under way.
-    fn under_way(&self) -> Vec<Vec<i64>> {
-        self.calls.values().cloned().collect()
-    }
-
-    /// Ends the call with this event; each of its events has the outcome.
-    fn end(&mut self, seq: i64, outcome: Outcome) {
-        let call = self.calls.iter().find(|(_, seqs)| seqs.contains(&seq));
-        let (id, count) = call.map(|(id, seqs)| (*id, seqs.len())).expect("it is under way");
-        self.end_call(id, vec![outcome; count], &[]);
-        self.rest();
-    }
-
-    /// Everything that is under way has this outcome, and what follows, for a time.
-    fn answer_all(&mut self, time: Duration, outcome: &dyn Fn(i64) -> Outcome) {
-        let until = self.now + time;
-        self.rest();
-        while self.now < until {
-            if let Some((id, seqs)) = self.calls.iter().next() {
-                let outcomes = seqs.iter().map(|seq| outcome(*seq)).collect();
-                self.end_call(*id, outcomes, &[]);
-                self.rest();
-            } else {
-                let next = self.planner.next_timeout(self.now).unwrap_or(until);
-                self.now = next.min(until);
-                self.rest();
-            }
-        }
-    }
-
-    fn state(&self, seq: i64) -> Option<(ParkState, u32)> {
-        self.tables.parked(seq).map(|parked| (parked.state, parked.attempts))
-    }
-
-    fn is_sent(&self, seq: i64) -> bool {
-        self.tables.rows[&seq].place == Place::Sent
-    }
-
-    fn outages(&self) -> usize {
-        self.planner.outages().count()
-    }
+    world.run_for(SECOND);
+    assert!(!world.is_out(1));
+    assert_eq!(world.attempts(rows[0]), 1);
 }
 
 #[test]
-fn an_event_goes_when_the_one_before_it_is_delivered() {
+fn what_is_refused_by_all_is_an_outage() {
     let mut world = world();
-    world.add(&[(1, "a"), (2, "a"), (3, "b")], web());
-    assert_eq!(world.under_way(), [[1], [3]]);
-    world.end(1, Outcome::Delivered);
-    assert_eq!(world.under_way(), [[3], [2]]);
+    let rows = outage(&mut world, &refused());
+    assert!(world.is_out(1));
+    world.run_for(2 * SECOND);
+    assert!(rows.iter().all(|row| world.state(*row) != Some(ParkState::Parked)));
 }
 
 #[test]
-fn a_destination_that_takes_runs_gets_several_events_of_an_aggregate_in_order() {
+fn what_is_refused_alone_is_parked_after_a_second() {
     let mut world = world();
-    world.add(&[(1, "a"), (2, "b"), (3, "a"), (4, "a")], lane(0, ""));
-    assert_eq!(world.under_way(), [[1, 2, 3, 4]]);
+    let row = under_way(&mut world, 0..1)[0];
+    world.end(row, refused());
+    world.run_for(999 * MILLI);
+    assert_eq!(world.state(row), None);
+    world.run_for(MILLI);
+    world.run_for(SECOND / 10);
+    assert_eq!(world.state(row), Some(ParkState::Parked));
 }
 
 #[test]
-fn a_destination_that_takes_no_runs_gets_one_event_of_an_aggregate() {
+fn the_time_that_one_event_asks_for_delays_that_event_alone() {
     let mut world = world();
-    world.add(&[(1, "a"), (2, "a"), (3, "b"), (4, "a")], lane(2, ""));
-    assert_eq!(world.under_way(), [[1, 3]]);
+    let rows = under_way(&mut world, 0..2);
+    world.end(rows[0], Outcome::Failed("429".into(), Some(60 * SECOND)));
+    world.end(rows[1], Outcome::Delivered);
+    let other = world.add(5, 1);
+    world.run_for(2 * SECOND);
+    assert_eq!(world.under_way(), [other]);
+    world.run_for(57 * SECOND);
+    assert_eq!(world.under_way(), [other]);
+    world.run_for(12 * SECOND);
+    assert_eq!(world.under_way(), [rows[0], other]);
 }
 
 #[test]
-fn a_failure_is_in_doubt_for_a_second_and_nothing_is_written() {
+fn probes_are_no_further_apart_than_they_may_whatever_is_asked_for() {
     let mut world = world();
-    world.add(&[(1, "a")], web());
-    world.end(1, failed());
-    world.pass(ms(999));
-    assert_eq!(world.state(1), None);
-    world.pass(ms(1));
-    assert_eq!(world.state(1), Some((ParkState::Retry, 1)));
-}
-
-#[test]
-fn a_delivery_ends_the_doubt_at_once() {
-    let mut world = world();
-    world.add(&[(1, "a"), (2, "b")], web());
-    world.end(1, failed());
-    world.end(2, Outcome::Delivered);
-    world.pass(ms(20));
-    assert_eq!(world.state(1), Some((ParkState::Retry, 1)));
-}
-
-#[test]
-fn one_unavailable_among_good_ones_spends_an_attempt_and_is_no_outage() {
-    let mut world = world();
-    world.add(&[(1, "a"), (2, "b")], web());
-    world.end(1, away());
-    world.end(2, Outcome::Delivered);
-    world.pass(ms(100));
-    assert_eq!((world.state(1), world.outages()), (Some((ParkState::Retry, 1)), 0));
-}
-
-#[test]
-fn one_unavailable_with_no_delivery_after_it_is_an_outage() {
-    let mut world = world();
-    world.add(&[(1, "a")], web());
-    world.end(1, away());
-    world.pass(ms(1_000));
-    assert_eq!((world.state(1), world.outages()), (None, 1));
-}
-
-#[test]
-fn three_aggregates_that_fail_are_an_outage_and_spend_no_attempts() {
-    let mut world = world();
-    world.add(&[(1, "a"), (2, "b"), (3, "c")], web());
-    for seq in 1..=3 {
-        assert_eq!(world.outages(), 0);
-        world.end(seq, failed());
-    }
-    assert_eq!(world.outages(), 1);
-    assert!(matches!(world.planner.take_news()[..], [News::Out(..)]));
-    world.answer_all(ms(20_000), &|_| failed());
-    assert!((1..=3).all(|seq| world.state(seq).is_none_or(|(_, attempts)| attempts == 0)));
-    world.answer_all(ms(5_000), &|_| Outcome::Delivered);
-    assert!((1..=3).all(|seq| world.is_sent(seq)));
-    assert!(matches!(world.planner.take_news()[..], [News::Works(..)]));
-}
-
-#[test]
-fn an_aggregate_that_fails_three_times_is_no_outage() {
-    let mut world = world();
-    world.add(&[(1, "a"), (2, "b")], web());
-    world.end(1, failed());
-    world.end(2, failed());
-    world.pass(ms(5_000));
-    assert_eq!(world.outages(), 0);
-}
-
-#[test]
-fn a_destination_that_refuses_everything_is_out() {
-    let mut world = world();
-    world.add(&[(1, "a"), (2, "b"), (3, "c")], web());
-    for seq in 1..=3 {
-        world.end(seq, refused());
-    }
-    assert_eq!(world.outages(), 1);
-    assert!((1..=3).all(|seq| world.state(seq).is_none()));
-}
-
-#[test]
-fn an_event_that_is_refused_alone_is_parked_for_a_person_after_a_second() {
-    let mut world = world();
-    world.add(&[(1, "a"), (2, "a")], web());
-    world.end(1, refused());
-    world.pass(ms(999));
-    assert_eq!(world.state(1), None);
-    world.pass(ms(21));
-    assert_eq!(world.state(1), Some((ParkState::Parked, 1)));
-    assert_eq!(world.state(2), Some((ParkState::Behind, 0)));
-    world.tables.discard(1, world.now);
-    world.announce();
-    assert_eq!(world.under_way(), [[2]]);
-}
-
-#[test]
-fn what_is_unsendable_is_parked_at_once() {
-    let mut world = world();
-    world.add(&[(1, "a")], web());
-    world.end(1, Outcome::Unsendable("no".to_owned()));
-    assert_eq!(world.state(1), Some((ParkState::Parked, 0)));
-}
-
-#[test]
-fn a_delay_that_a_destination_asks_for_delays_that_event_alone() {
-    let mut world = world();
-    world.add(&[(1, "a"), (2, "b")], web());
-    world.end(1, Outcome::Failed("busy".to_owned(), Some(ms(60_000))));
-    world.end(2, Outcome::Delivered);
-    world.add(&[(3, "c")], web());
-    assert_eq!(world.under_way(), [[3]]);
-    world.end(3, Outcome::Delivered);
-    world.pass(ms(59_000));
-    assert!(world.under_way().is_empty());
-    world.pass(ms(2_000));
-    assert_eq!(world.under_way(), [[1]]);
-}
-
-#[test]
-fn probes_are_no_further_apart_than_outage_delay_max_whatever_is_asked_for() {
-    let mut world = world();
-    let most = world.planner.settings.outage_delay_max;
-    let busy = || Outcome::Unavailable("busy".to_owned(), Some(ms(3_600_000)));
-    world.add(&[(1, "a"), (2, "b"), (3, "c")], web());
-    (1..=3).for_each(|seq| world.end(seq, busy()));
+    let hour = Outcome::Unavailable("503".into(), Some(3_600 * SECOND));
+    outage(&mut world, &hour);
     for _ in 0..5 {
-        world.pass(most.saturating_sub(ms(1)));
-        assert!(world.under_way().is_empty());
-        world.pass(ms(1));
-        assert_eq!(world.under_way().len(), 1);
-        let seq = world.under_way()[0][0];
-        world.end(seq, busy());
+        world.run_for(world.settings.outage_delay_max + SECOND / 5);
+        let row = world.under_way()[0];
+        assert_eq!(world.calls.len(), 1, "one probe at a time");
+        world.end(row, hour.clone());
     }
 }
 
 #[test]
-fn an_event_that_brings_everything_down_goes_alone_and_nobody_else_spends_attempts() {
-    let mut world = world();
-    for seq in 1..=6 {
-        world.append(seq, &format!("a/{seq}"), web());
-    }
-    world.announce();
-    let mut last = 6;
-    // Whatever is under way with the first event fails; there is always something else to send.
-    for _ in 0..400 {
-        let seqs: Vec<i64> = world.under_way().concat();
-        let outcome = if seqs.contains(&1) { away() } else { Outcome::Delivered };
-        for seq in seqs {
-            world.end(seq, outcome.clone());
+fn what_was_under_way_when_two_outages_began_goes_alone_and_nobody_else_spends_attempts() {
+    let mut settings = roomy();
+    settings.destinations[1].calls_max = 6;
+    let mut world = world_of(settings);
+    let poison = under_way(&mut world, 0..6)[0];
+    for fresh in [10, 20] {
+        assert!(world.under_way().contains(&poison));
+        for row in world.under_way() {
+            world.end(row, failed());
         }
-        if world.state(1).is_some_and(|(_, attempts)| attempts > 0) {
-            break;
+        assert!(world.is_out(1));
+        for aggregate in fresh..fresh + 4 {
+            world.add(aggregate, 1);
         }
-        last += 1;
-        world.append(last, &format!("a/{last}"), web());
-        world.announce();
-        world.pass(ms(50));
-    }
-    assert!(world.state(1).is_some_and(|(_, attempts)| attempts == 1), "{world:?}");
-    let spent = |conclusion: &crate::types::Conclusion| {
-        conclusion.parked.iter().any(|park| park.key.seq != 1 && park.attempts > 0)
-    };
-    let spent: Vec<_> = world.stored.iter().filter(|it| spent(it)).collect();
-    assert!(spent.is_empty(), "others spend attempts: {spent:?}");
-}
-
-/// Rows of a slow lane that fill the memory, and one of another behind them.
-fn full_of_slow_rows(bytes: usize) -> World {
-    let mut world = world();
-    for seq in 1..=100 {
-        world.append(seq, &format!("slow/{seq}"), lane(1, "slow")).bytes = bytes;
-    }
-    world.append(101, "quick", lane(2, ""));
-    world.announce();
-    assert!(!world.under_way().contains(&vec![101]), "the memory is full");
-    world.pass(ms(3_000));
-    world
-}
-
-#[test]
-fn a_slow_lane_that_fills_the_memory_with_rows_hides_no_other_and_its_rows_come_back() {
-    let mut world = full_of_slow_rows(1);
-    assert!(world.under_way().contains(&vec![101]));
-    world.answer_all(ms(30_000), &|_| Outcome::Delivered);
-    assert!((1..=101).all(|seq| world.is_sent(seq)), "{world:?}");
-}
-
-#[test]
-fn a_slow_lane_that_fills_the_memory_with_bytes_hides_no_other_and_its_rows_come_back() {
-    let mut world = full_of_slow_rows(800);
-    world.pass(ms(20_000));
-    assert!(world.under_way().contains(&vec![101]));
-    world.answer_all(ms(30_000), &|_| Outcome::Delivered);
-    assert!((1..=101).all(|seq| world.is_sent(seq)), "{world:?}");
-}
-
-#[test]
-fn an_outage_leaves_others_alone() {
-    let mut world = world();
-    for seq in 1..=150 {
-        world.append(seq, &format!("a/{seq}"), lane(1, "a"));
-    }
-    for seq in 151..=160 {
-        world.append(seq, &format!("b/{seq}"), lane(1, "b"));
-    }
-    world.announce();
-    world.answer_all(ms(8_000), &|seq| if seq <= 150 { away() } else { Outcome::Delivered });
-    assert!((151..=160).all(|seq| world.is_sent(seq)), "{world:?}");
-    assert!((1..=150).all(|seq| world.state(seq).is_none_or(|(_, attempts)| attempts == 0)));
-    world.answer_all(ms(20_000), &|_| Outcome::Delivered);
-    assert!((1..=150).all(|seq| world.is_sent(seq)), "{world:?}");
-}
-
-#[test]
-fn a_destination_that_connects_is_used_while_it_is_up() {
-    let mut world = World::new(settings());
-    world.add(&[(1, "a"), (2, "b")], lane(0, ""));
-    assert!(world.under_way().is_empty());
-    world.planner.handle_up(0, world.now);
-    world.rest();
-    assert_eq!(world.under_way(), [[1, 2]]);
-}
-
-#[test]
-fn a_row_that_becomes_visible_late_is_read_before_what_is_above_it() {
-    let mut world = world();
-    world.append(1, "a", web()).visible_at = ms(10);
-    world.append(2, "b", web());
-    world.announce();
-    assert_eq!(world.under_way(), [[2]]);
-    world.now = ms(10);
-    world.append(3, "a", web());
-    world.announce();
-    assert_eq!(world.under_way(), [[2], [1]]);
-}
-
-#[test]
-fn rows_that_are_stored_while_a_read_is_under_way_are_not_taken_twice() {
-    let mut world = world();
-    world.add(&[(1, "a")], web());
-    world.forget();
-    world.begin_read();
-    world.end_call(0, vec![Outcome::Delivered], &[]);
-    world.settle();
-    world.store();
-    world.answer_asked();
-    world.rest();
-    assert!(world.under_way().is_empty());
-}
-
-#[test]
-fn rows_that_are_parked_while_a_read_is_under_way_put_later_ones_behind() {
-    let mut world = world();
-    world.add(&[(1, "a")], web());
-    world.append(2, "a", web());
-    world.begin_read();
-    world.end_call(0, vec![Outcome::Unsendable("no".to_owned())], &[]);
-    world.settle();
-    world.store();
-    world.answer_asked();
-    world.rest();
-    assert_eq!(world.state(2), Some((ParkState::Behind, 0)));
-}
-
-#[test]
-fn what_is_appended_while_a_read_is_under_way_is_read_after_it() {
-    let mut world = world();
-    world.rest();
-    world.begin_read();
-    world.append(1, "a", web());
-    world.planner.handle_announced(world.now);
-    world.rest();
-    assert_eq!(world.under_way(), [[1]]);
-}
-
-#[test]
-fn a_scheduled_event_goes_at_its_time_and_later_ones_of_its_aggregate_after_it() {
-    let mut world = world();
-    world.append(1, "a", web()).deliver_at = ms(5_000);
-    world.append(2, "a", web());
-    world.announce();
-    assert_eq!(world.state(1), Some((ParkState::Scheduled, 0)));
-    world.pass(ms(4_990));
-    assert!(world.under_way().is_empty());
-    world.pass(ms(200));
-    assert_eq!(world.under_way(), [[1]]);
-    world.end(1, Outcome::Delivered);
-    world.pass(ms(300));
-    assert_eq!(world.under_way(), [[2]]);
-}
-
-#[test]
-fn what_waits_for_a_topic_goes_once_it_is_found_and_hides_no_other() {
-    let mut world = world();
-    world.missing.insert("kafka:new".to_owned());
-    world.append(1, "a", lane(0, "")).topic = Some("kafka:new".to_owned());
-    world.announce();
-    world.end(1, Outcome::Awaits("kafka:new".to_owned(), "missing".to_owned()));
-    assert_eq!(world.state(1), Some((ParkState::Waiting, 0)));
-    world.append(2, "b", lane(0, "")).topic = Some("kafka:new".to_owned());
-    world.append(3, "c", lane(0, ""));
-    world.announce();
-    assert_eq!(world.under_way(), [[3]]);
-    world.end(3, Outcome::Delivered);
-    world.pass(ms(30_000));
-    assert!(world.under_way().is_empty());
-    world.found("kafka:new");
-    world.pass(ms(200));
-    assert_eq!(world.under_way(), [[1, 2]]);
-}
-
-#[test]
-fn an_event_that_failed_attempts_max_times_is_parked_for_a_person() {
-    let mut world = world();
-    world.add(&[(1, "a")], web());
-    world.answer_all(ms(10_000), &|_| failed());
-    assert_eq!(world.state(1), Some((ParkState::Parked, 3)));
-    let calls = world.stored.iter().flat_map(|conclusion| &conclusion.parked).count();
-    assert_eq!(calls, 3, "one for each attempt");
-    world.tables.retry(1, world.now);
-    world.announce();
-    assert_eq!(world.under_way(), [[1]]);
-}
-
-#[test]
-fn a_claim_that_fails_is_made_again_after_a_delay() {
-    let mut world = world();
-    world.add(&[(1, "a")], web());
-    world.end(1, failed());
-    world.pass(ms(1_490));
-    let until = ms(2_500);
-    while world.now < until {
-        if world.asked.is_some() {
-            world.fail_asked();
+        if fresh == 20 {
+            // Longer than failures are remembered.
+            for _ in 0..15 {
+                world.run_for(6 * SECOND);
+                let probe = world.under_way()[0];
+                world.end(probe, unavailable());
+            }
+            world.run_for(6 * SECOND);
         } else {
-            world.rest_at(until);
+            world.run_for(SECOND / 5);
         }
-        world.settle();
+        let probe = world.under_way();
+        assert!(probe.len() == 1 && probe[0] != poison, "{probe:?}");
+        world.end(probe[0], Outcome::Delivered);
+        world.settle_database();
     }
-    assert!((2..20).contains(&world.claims.len()), "{:?}", world.claims);
+    for _ in 0..100 {
+        let calls = world.under_way();
+        for row in &calls {
+            let outcome = if calls.contains(&poison) { failed() } else { Outcome::Delivered };
+            world.end(*row, outcome);
+        }
+        world.run_for(SECOND / 10);
+    }
+    assert_eq!(world.state(poison), Some(ParkState::Parked));
+    assert_eq!(world.undone(), [0; 0]);
+    assert!(world.failed_for_themselves().eq([poison]));
+    let began = |news: &&News| matches!(news, News::Out(_, _, lasts) if lasts.is_zero());
+    assert_eq!(world.news.iter().filter(began).count(), 2, "{:?}", world.news);
 }
 
-impl World {
-    fn rest_at(&mut self, until: Duration) {
-        self.now = self.planner.next_timeout(self.now).unwrap_or(until).min(until);
-        if self.storing.is_some() {
-            self.store();
+#[test]
+fn what_failed_in_an_outage_does_not_keep_its_destination_out() {
+    let mut world = world_of(roomy());
+    let bad = outage(&mut world, &failed());
+    let good: Vec<i64> = (10..14).map(|aggregate| world.add(aggregate, 1)).collect();
+    for _ in 0..30 {
+        world.run_for(SECOND);
+        for row in world.under_way() {
+            let outcome = if bad.contains(&row) { failed() } else { Outcome::Delivered };
+            world.end(row, outcome);
         }
     }
+    assert!(good.iter().all(|row| world.is_done(*row)));
+    let outs = world.news.iter().filter(|news| matches!(news, News::Out(..))).count();
+    assert_eq!(outs, 1, "{:?}", world.news);
+    assert!(bad.iter().all(|row| world.attempts(*row) > 0));
 }
 
 #[test]
-fn what_is_under_way_when_the_session_is_lost_is_not_sent_again() {
+fn an_outage_that_nothing_is_left_to_probe_ends() {
     let mut world = world();
-    world.add(&[(1, "a"), (2, "a"), (3, "b")], web());
-    world.forget();
-    world.rest();
-    assert_eq!(world.under_way(), [[1], [3]]);
-    world.end(1, Outcome::Delivered);
-    world.end(3, Outcome::Delivered);
-    assert_eq!(world.under_way(), [[2]]);
+    let rows = outage(&mut world, &failed());
+    world.run_for(2 * SECOND);
+    for row in world.under_way() {
+        world.end(row, failed());
+    }
+    world.run_for(SECOND / 10);
+    for row in &rows {
+        assert!(world.decide(*row, true), "{row} is parked");
+    }
+    world.run_for(120 * SECOND);
+    assert!(!world.is_out(1));
+    assert!(matches!(world.news.last(), Some(News::Works(..))));
 }
 
 #[test]
-fn after_a_lost_session_a_parked_row_waits_for_an_earlier_one_that_is_not_read_yet() {
+fn an_outage_of_one_destination_leaves_others_alone() {
     let mut world = world();
-    for seq in 1..=4 {
-        world.append(seq, &format!("b/{seq}"), web());
-    }
-    world.append(5, "a", web());
-    world.append(6, "a", web()).deliver_at = ms(100);
-    world.announce();
-    world.pass(ms(50));
-    assert_eq!(world.state(6), Some((ParkState::Scheduled, 0)));
-    world.forget();
-    world.now = ms(1_000);
-    world.planner.handle_announced(world.now);
-    world.rest();
-    for _ in 0..4 {
-        let seq = world.under_way()[0][0];
-        world.end(seq, Outcome::Delivered);
-    }
-    assert_eq!(world.under_way(), [[5]]);
+    outage(&mut world, &failed());
+    let other = world.add(7, 2);
+    world.settle_database();
+    assert!(world.under_way().contains(&other));
 }
 
 #[test]
-fn a_lane_is_not_kept_out_by_an_event_that_makes_every_call_fail() {
+fn an_outage_of_a_part_leaves_other_parts_alone() {
     let mut world = world();
-    for seq in 1..=20 {
-        world.append(seq, "bad", web());
+    let row = |aggregate, scope| FeedRow { scope, ..FeedRow::of(aggregate, 2) };
+    for aggregate in 0..3 {
+        world.append(row(aggregate, "a"));
     }
-    world.announce();
-    world.answer_all(ms(3_000), &|_| away());
-    for seq in 21..=80 {
-        world.append(seq, &format!("good/{seq}"), web());
-    }
-    world.announce();
-    world.answer_all(ms(30_000), &|seq| if seq == 1 { away() } else { Outcome::Delivered });
-    assert!((21..=80).all(|seq| world.is_sent(seq)), "{world:?}");
+    world.settle_database();
+    world.end(1, failed());
+    assert!(world.is_out(2));
+    let other = world.append(row(9, "b"));
+    world.settle_database();
+    assert_eq!(world.under_way(), [other]);
+    world.run_for(2 * SECOND);
+    assert_eq!(world.database.parked[&2].destination, "d2/a");
 }
 
 #[test]
-fn a_call_that_began_before_an_outage_is_no_probe() {
+fn within_an_aggregate_what_is_behind_a_failure_waits_and_what_is_before_it_goes() {
     let mut world = world();
-    world.add(&[(1, "a"), (2, "b"), (3, "c"), (4, "d")], web());
-    (1..=3).for_each(|seq| world.end(seq, failed()));
-    world.pass(ms(200));
-    assert_eq!(world.under_way().len(), 2, "a probe is under way");
-    world.end(4, failed());
-    world.pass(ms(3_000));
-    assert_eq!(world.under_way().len(), 1, "there is one probe at a time");
+    let (before, bad, behind) = (world.add(0, 2), world.add(0, 1), world.add(0, 2));
+    world.settle_database();
+    assert_eq!(world.under_way(), [before]);
+    world.end(before, Outcome::Delivered);
+    world.settle_database();
+    world.end(bad, failed());
+    world.run_for(SECOND);
+    world.run_for(SECOND / 10);
+    assert_eq!(world.state(bad), Some(ParkState::Retry));
+    assert_eq!(world.state(behind), Some(ParkState::Behind));
+    world.run_for(2 * SECOND);
+    world.deliver_all();
+    world.run_for(SECOND);
+    world.deliver_all();
+    assert_eq!(world.delivered, [before, bad, behind]);
 }
 
 #[test]
-fn what_is_paused_begins_nothing_and_ends_what_is_under_way() {
+fn while_it_is_paused_nothing_is_begun_and_what_is_under_way_is_stored() {
     let mut world = world();
-    for seq in 1..=20 {
-        world.append(seq, &format!("a/{seq}"), web());
-    }
-    world.announce();
+    let row = under_way(&mut world, 0..1)[0];
+    let next = world.add(0, 1);
     world.planner.pause();
-    for seq in 1..=4 {
-        world.end(seq, failed());
-    }
-    world.append(21, "b", web());
-    world.announce();
-    world.pass(ms(30_000));
-    assert!(world.under_way().is_empty());
+    assert!(!world.planner.is_settled());
+    world.end(row, Outcome::Delivered);
+    world.settle_database();
     assert!(world.planner.is_settled());
+    assert!(world.is_done(row) && world.calls.is_empty() && !world.is_done(next));
+}
+
+#[test]
+fn what_is_in_doubt_when_it_is_paused_is_left_as_it_is() {
+    let mut world = world();
+    let row = under_way(&mut world, 0..1)[0];
+    world.end(row, failed());
+    world.planner.pause();
+    world.settle_database();
+    assert!(world.planner.is_settled());
+    assert_eq!(world.state(row), None);
+}
+
+#[test]
+fn an_event_is_parked_after_its_last_attempt() {
+    let mut world = world();
+    let row = under_way(&mut world, 0..1)[0];
+    for attempt in 1..=world.settings.attempts_max {
+        world.end(row, failed());
+        world.run_for(SECOND);
+        world.run_for(SECOND / 10);
+        assert_eq!(world.attempts(row), attempt);
+        if attempt < world.settings.attempts_max {
+            world.run_for(world.settings.delay_max);
+        }
+    }
+    assert_eq!(world.state(row), Some(ParkState::Parked));
+    world.run_for(100 * SECOND);
+    assert!(world.calls.is_empty());
+}
+
+#[test]
+fn attempts_are_kept_over_an_outage() {
+    let mut world = world();
+    let row = under_way(&mut world, 0..1)[0];
+    world.end(row, failed());
+    world.run_for(2 * SECOND + SECOND / 2);
+    assert_eq!(world.under_way(), [row]);
+    let others: Vec<i64> = (1..3).map(|aggregate| world.add(aggregate, 1)).collect();
+    world.settle_database();
+    for failing in [row, others[0], others[1]] {
+        world.end(failing, failed());
+    }
+    assert!(world.is_out(1));
+    world.run_for(SECOND / 10);
+    for _ in 0..20 {
+        world.run_for(SECOND);
+        for row in world.under_way() {
+            world.end(row, unavailable());
+        }
+    }
+    assert!(world.is_out(1));
+    assert_eq!(world.attempts(row), 1);
+    assert!(others.iter().all(|other| world.attempts(*other) == 0));
+}
+
+#[test]
+fn a_batch_that_was_too_much_is_halved_and_grows_again() {
+    let mut world = world();
+    world.planner.handle_mixed(0, 4);
+    for aggregate in 0..8 {
+        world.add(aggregate, 0);
+    }
+    let mut sizes = Vec::new();
+    world.settle_database();
+    while let Some(call) = world.calls.first() {
+        sizes.push(call.seqs.len());
+        world.end(call.seqs[0], Outcome::Delivered);
+        world.settle_database();
+    }
+    assert_eq!(sizes, [2, 4, 2]);
 }
