@@ -26,7 +26,7 @@ GRANT SELECT ON SEQUENCE inbox_partitions_partition_ref_seq TO billing;
 -- `outbox-relay migrate --print-grants relay --for relay`
 GRANT SELECT ON outbox_schema_versions TO relay;
 GRANT SELECT, UPDATE, DELETE ON outbox_events TO relay;
-GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_releases TO relay;
+GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_parked TO relay;
 GRANT SELECT, UPDATE ON outbox_relays TO relay;
 GRANT INSERT ON outbox_audit TO relay;
 GRANT SELECT ON SEQUENCE outbox_events_seq_seq TO relay;

@@ -134,7 +134,7 @@ impl Handler for SendMail {
             .map_err(HandlerError::reject)?;
         match self.smtp.send(mail).await {
             Ok(_) => Ok(()),
-            // 5xx: not this mail. The row is set aside for a person.
+            // 5xx: not this mail. The row is parked for a person.
             Err(error) if error.is_permanent() => Err(HandlerError::reject(error)),
             // 4xx: not now. Tried again, with delays that grow.
             Err(error) if error.is_transient() => Err(HandlerError::retry(error)),
@@ -217,10 +217,14 @@ pub async fn main() -> Result<(), Error> {
     for address in ["bob@example.org", "bob@example.org", "eve@example.org", "eve@example.org"] {
         orders.push(place_order(&pool, address, "chair").await?);
     }
+    let count_parked = async |state: &'static str| {
+        let sql = "SELECT count(*) FROM outbox_parked WHERE state = $1";
+        sqlx::query_scalar::<_, i64>(sql).bind(state).fetch_one(&pool).await
+    };
     wait_until("all but eve's two mails are sent", async || {
-        let refused = count_rows("failed_at IS NOT NULL AND NOT held AND retry_at IS NULL").await?;
-        let held = count_rows("failed_at IS NOT NULL AND held").await?;
-        Ok((refused, held, count_rows("sent_at IS NULL").await?) == (1, 1, 2))
+        let refused = count_parked("parked").await?;
+        let behind = count_parked("behind").await?;
+        Ok((refused, behind, count_rows("sent_at IS NULL").await?) == (1, 1, 2))
     })
     .await?;
     let wanted: Vec<String> = orders[..2].iter().map(|id| format!("Order {id}")).collect();
@@ -228,11 +232,10 @@ pub async fn main() -> Result<(), Error> {
     assert_eq!(mail_server.attempts("bob@example.org"), 4);
     println!("bob's 2 mails have come in their order, after 3 attempts for the first");
     // A person decides on it: `outbox-relay failed retry` or `discard`.
-    let error: String = sqlx::query_scalar(
-        "SELECT error FROM outbox_events WHERE failed_at IS NOT NULL AND NOT held",
-    )
-    .fetch_one(&pool)
-    .await?;
+    let error: String =
+        sqlx::query_scalar("SELECT error FROM outbox_parked WHERE state = 'parked'")
+            .fetch_one(&pool)
+            .await?;
     assert_eq!(mail_server.attempts("eve@example.org"), 1);
     println!("eve's mail is parked with its follower: {error}");
     // A service with a port of its own mounts both: `readings.readiness()` and `readings.prometheus()`.

@@ -17,7 +17,7 @@
 //! 6 orders, 6 parcels, no copies
 //! the parcel service is down; the relay says: destination parcels (…
 //! it is back: 12 parcels, and no attempt was spent
-//! no parcels go to Atlantis: dora's and emil's orders are set aside with 1 follower each, the others go on
+//! no parcels go to Atlantis: dora's and emil's orders are parked with 1 follower each, the others go on
 //! row … Customer/dora: webhook parcels answered 422 Unprocessable …: no parcels go to Atlantis
 //! dora's row is retried, now that Atlantis is served: both of her parcels are sent, in order
 //! emil's row is discarded: his other parcel is sent
@@ -293,11 +293,16 @@ pub async fn main() -> Result<ExitCode, Error> {
     wait_until("the relay says so", async || Ok(read_standstill().await?.is_some())).await?;
     let said = read_standstill().await?.unwrap_or_default();
     println!("the parcel service is down; the relay says: {said}");
-    let spent = "attempts > 0 OR failed_at IS NOT NULL";
-    assert_eq!((count_rows(spent).await?, count_rows("sent_at IS NULL").await?), (0, 6));
+    let count_parked = async |condition: &'static str| {
+        let sql =
+            sqlx::AssertSqlSafe(format!("SELECT count(*) FROM outbox_parked WHERE {condition}"));
+        sqlx::query_scalar::<_, i64>(sql).fetch_one(&shop_pool).await
+    };
+    let spent = count_parked("attempts > 0 OR state IN ('retry', 'parked')").await?;
+    assert_eq!((spent, count_rows("sent_at IS NULL").await?), (0, 6));
     let receiver = WebServer::start(address, app).await?;
     wait_for_marks().await?;
-    assert_eq!(count_rows(spent).await?, 0);
+    assert_eq!(count_parked("true").await?, 0);
     println!("it is back: {} parcels, and no attempt was spent", count_parcels().await?);
 
     // What is refused for good waits for a person, with what follows it.
@@ -308,17 +313,17 @@ pub async fn main() -> Result<ExitCode, Error> {
     for customer in ["ada", "bob"] {
         order(customer, "Peru").await?;
     }
-    wait_until("two are refused, two held, two sent", async || {
-        let refused = count_rows("failed_at IS NOT NULL AND NOT held").await?;
-        let held = count_rows("failed_at IS NOT NULL AND held").await?;
-        Ok((refused, held, count_parcels().await?) == (2, 2, 14))
+    wait_until("two are refused, two wait behind them, two are sent", async || {
+        let refused = count_parked("state = 'parked'").await?;
+        let behind = count_parked("state = 'behind'").await?;
+        Ok((refused, behind, count_parcels().await?) == (2, 2, 14))
     })
     .await?;
     println!(
-        "no parcels go to Atlantis: dora's and emil's orders are set aside with 1 follower each, the others go on"
+        "no parcels go to Atlantis: dora's and emil's orders are parked with 1 follower each, the others go on"
     );
     let (seq, error): (i64, String) = sqlx::query_as(
-        "SELECT seq, error FROM outbox_events WHERE aggregate_id = 'dora' AND NOT held AND failed_at IS NOT NULL",
+        "SELECT seq, error FROM outbox_parked WHERE aggregate_id = 'dora' AND state = 'parked'",
     )
     .fetch_one(&shop_pool)
     .await?;

@@ -279,8 +279,6 @@ pub enum Rule {
     OutboxOfItsSchema,
     /// A relay that cannot look at its rows stands still by name.
     FailedLookIsTold,
-    /// What waits behind a row that was set aside is marked as held, so that no later look reads it.
-    HeldIsMarked,
     /// What is held though nothing before it is set aside any more goes.
     OrphansGo,
     /// Looks begin higher only after everybody has ended who may still append rows below.

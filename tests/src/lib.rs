@@ -49,7 +49,7 @@ pub use executable::{Executable, limit_memory};
 pub use failover::{Failover, in_rounds};
 pub use lesson::{Lesson, Took, missing_line};
 pub use markdown::{Fence, Markdown};
-pub use outbox::{Outbox, RunningRelay, counted as counted_event};
+pub use outbox::{Outbox, RunningRelay, counted as counted_event, parked_row};
 pub use own_kafka::OwnKafka;
 pub use own_pgbouncer::OwnPgBouncer;
 pub use own_postgres::OwnPostgres;

@@ -12,6 +12,30 @@ use tokio::{sync::oneshot, task::JoinHandle};
 
 use crate::{Arrival, Executable, SOON, Schema, Services, Topic, Worker, arrivals, eventually};
 
+/// Keeps the most attempts of each row: `outbox_parked` has them only until the row is sent.
+const RECORD_ATTEMPTS: &str = "
+    CREATE TABLE recorded_attempts (seq bigint PRIMARY KEY, aggregate_id text NOT NULL, attempts integer NOT NULL);
+    CREATE FUNCTION record_attempts() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+    BEGIN
+        INSERT INTO recorded_attempts AS r VALUES (NEW.seq, NEW.aggregate_id, NEW.attempts)
+        ON CONFLICT (seq) DO UPDATE SET attempts = greatest(r.attempts, excluded.attempts);
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER record_attempts AFTER INSERT OR UPDATE ON outbox_parked
+        FOR EACH ROW WHEN (NEW.attempts > 0) EXECUTE FUNCTION record_attempts()";
+
+/// An INSERT of a row that is parked, of the aggregate `b`. One that goes by itself is due in an hour.
+pub fn parked_row(state: &str, destination: &str, error: &str) -> String {
+    format!(
+        "WITH row AS (INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id, parked_at)
+            SELECT gen_random_uuid(), 'Counted', 'Account', 'b', now()
+            RETURNING seq, aggregate_type, aggregate_id)
+         INSERT INTO outbox_parked (seq, aggregate_type, aggregate_id, state, destination, error, due_at)
+         SELECT seq, aggregate_type, aggregate_id, '{state}', '{destination}', '{error}',
+            CASE WHEN '{state}' NOT IN ('behind', 'parked') THEN now() + interval '1 hour' END FROM row"
+    )
+}
+
 /// Everything a relay needs, of its own.
 #[derive(Debug)]
 pub struct Outbox {
@@ -101,14 +125,46 @@ impl Outbox {
         command
     }
 
-    /// Rows that wait to be sent, for their next attempt, for their topic, or behind a row that was set aside.
+    /// Rows that are neither sent nor discarded, those aside that wait for a person.
     pub async fn waiting(&self) -> i64 {
         self.schema
             .number(
-                "SELECT count(*) FROM outbox_events WHERE sent_at IS NULL AND discarded_at IS NULL
-                 AND (failed_at IS NULL OR held OR waits_for IS NOT NULL OR retry_at IS NOT NULL)",
+                "SELECT count(*) FROM outbox_events LEFT JOIN outbox_parked USING (seq)
+                 WHERE sent_at IS NULL AND discarded_at IS NULL AND state IS DISTINCT FROM 'parked'",
             )
             .await
+    }
+
+    /// How many rows of `outbox_parked` fulfil a condition, such as `state = 'behind'`.
+    pub async fn parked(&self, condition: &str) -> i64 {
+        let rows = format!("SELECT count(*) FROM outbox_parked WHERE {condition}");
+        self.schema.number(&rows).await
+    }
+
+    /// Waits until that many do.
+    pub async fn has_parked(&self, condition: &str, count: i64) {
+        let what = format!("{count} parked rows with {condition}");
+        eventually(SOON, &what, async || self.parked(condition).await == count).await;
+    }
+
+    /// The error of the parked row of an aggregate that others wait behind.
+    pub async fn parked_error(&self, aggregate: &str) -> String {
+        let error = "SELECT error FROM outbox_parked WHERE aggregate_id = $1 AND state <> 'behind'";
+        let error = sqlx::query_scalar(error).bind(aggregate).fetch_one(self.schema.pool());
+        error.await.expect("one row with an error")
+    }
+
+    /// From now on failed attempts are kept, for [`Outbox::attempts_max`].
+    pub async fn record_attempts(&self) {
+        self.schema.run(RECORD_ATTEMPTS).await;
+    }
+
+    /// The most failed attempts that a row has had since [`Outbox::record_attempts`]; of all aggregates but this one.
+    pub async fn attempts_max(&self, but: &str) -> i64 {
+        let most = format!(
+            "SELECT coalesce(max(attempts), 0)::bigint FROM recorded_attempts WHERE aggregate_id <> '{but}'"
+        );
+        self.schema.number(&most).await
     }
 
     /// Waits until no row waits.

@@ -19,8 +19,8 @@ pub const fn unique(on: &'static str, columns: &'static [&'static str]) -> Uniqu
 /// What a relay takes for granted. Rows without a dedup key have none that is unique.
 pub const OUTBOX: &[Unique] = &[
     unique("outbox_events", &["dedup_key"]),
+    unique("outbox_parked", &["seq"]),
     unique("outbox_relays", &["relay_ref"]),
-    unique("outbox_releases", &["aggregate_id", "aggregate_type"]),
 ];
 
 /// What is wrong with a table: a sentence.

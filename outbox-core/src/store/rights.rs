@@ -24,7 +24,7 @@ pub const KEYS: &[Right] = &[right("outbox_events", &["SELECT (dedup_key)"])];
 pub const RELAY: &[Right] = &[
     right("outbox_schema_versions", &["SELECT"]),
     right("outbox_events", &["SELECT", "UPDATE", "DELETE"]),
-    right("outbox_releases", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    right("outbox_parked", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     right("outbox_relays", &["SELECT", "UPDATE"]),
 ];
 /// What a relay compares the rows with; it works without.
@@ -36,6 +36,7 @@ pub const ACTS: &[Right] = &[right("outbox_audit", &["INSERT"])];
 pub const READER: &[Right] = &[
     right("outbox_schema_versions", &["SELECT"]),
     right("outbox_events", &["SELECT"]),
+    right("outbox_parked", &["SELECT"]),
     right("outbox_relays", &["SELECT"]),
     right("outbox_audit", &["SELECT"]),
 ];

@@ -12,7 +12,9 @@ use super::{
 };
 use crate::{
     config::Config,
-    port::{Act, Choice, FailedRow, FeedError, Operators, ReportedOutage, Step, whole},
+    port::{
+        Act, Choice, FailedRow, FeedError, Operators, ReportedOutage, Step, is_destination, whole,
+    },
     relay::address,
 };
 
@@ -113,15 +115,15 @@ async fn done<F: Operators>(
             let who = who(by.as_deref());
             let act = Act { who: &who, why: reason.trim() };
             let step = async |s: &mut F::Session, after| F::retry(s, choice, after, act).await;
-            let rows = steps::<F>(&settings, &mut session, step).await;
-            rows.map(|rows| if json { changed(rows) } else { describe_retry(rows) })
+            let all = steps::<F>(&settings, &mut session, step).await;
+            all.map(|all| if json { changed(all) } else { describe_retry(all) })
         }
         Deed::Discard(Hand { by, reason, json }) => {
             let who = who(by.as_deref());
             let act = Act { who: &who, why: reason.trim() };
             let step = async |s: &mut F::Session, after| F::discard(s, choice, after, act).await;
-            let rows = steps::<F>(&settings, &mut session, step).await;
-            rows.map(|rows| if json { changed(rows) } else { describe_discard(rows) })
+            let all = steps::<F>(&settings, &mut session, step).await;
+            all.map(|all| if json { changed(all) } else { describe_discard(all) })
         }
     };
     F::close_hard(session).await;
@@ -134,9 +136,18 @@ async fn done<F: Operators>(
     }
 }
 
+/// What all steps of a command have done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Steps {
+    /// Rows that were changed.
+    pub(super) rows: u64,
+    /// Rows that were left as they are, since a relay is delivering them.
+    pub(super) claimed: u64,
+}
+
 /// How many rows were changed, for machines.
-fn changed(rows: u64) -> String {
-    printed::json(&serde_json::json!({ "rows": rows }))
+fn changed(Steps { rows, claimed }: Steps) -> String {
+    printed::json(&serde_json::json!({ "rows": rows, "claimed": claimed }))
 }
 
 /// Goes through all rows that are meant, in short transactions: those that fail again meanwhile are behind.
@@ -144,26 +155,43 @@ async fn steps<F: Operators>(
     settings: &F::Settings,
     session: &mut F::Session,
     step: impl AsyncFn(&mut F::Session, i64) -> Result<Step, FeedError>,
-) -> Result<u64, FeedError> {
-    let (mut rows, mut after) = (0, 0);
+) -> Result<Steps, FeedError> {
+    let (mut all, mut after) = (Steps::default(), 0);
     loop {
         let done = whole::<F, _>(settings, session, async |s| step(s, after).await).await?;
-        rows += done.rows;
-        let Some(last) = done.last else { return Ok(rows) };
+        all.rows += done.rows;
+        all.claimed += done.claimed;
+        let Some(last) = done.last else { return Ok(all) };
         after = last;
     }
 }
 
 /// What became of rows that are sent once more.
-pub(super) fn describe_retry(rows: u64) -> String {
-    let whose = if rows == 1 { "its aggregate" } else { "their aggregates" };
-    format!("{} will be sent again, in the order of {whose}", counted(rows, "row"))
+pub(super) fn describe_retry(steps: Steps) -> String {
+    let whose = if steps.rows == 1 { "its aggregate" } else { "their aggregates" };
+    let text =
+        format!("{} will be sent again, in the order of {whose}", counted(steps.rows, "row"));
+    with_claimed(text, steps.claimed)
 }
 
 /// What became of rows that are given up.
-pub(super) fn describe_discard(rows: u64) -> String {
-    let (are, them) = if rows == 1 { ("is", "it") } else { ("are", "them") };
-    format!("{} {are} discarded; rows blocked behind {them} are sent", counted(rows, "row"))
+pub(super) fn describe_discard(steps: Steps) -> String {
+    let (are, them) = if steps.rows == 1 { ("is", "it") } else { ("are", "them") };
+    let text = format!(
+        "{} {are} discarded; rows blocked behind {them} are sent",
+        counted(steps.rows, "row")
+    );
+    with_claimed(text, steps.claimed)
+}
+
+/// A sentence, and one more about rows that are being delivered.
+fn with_claimed(text: String, claimed: u64) -> String {
+    if claimed == 0 {
+        return text;
+    }
+    let (are, were) = if claimed == 1 { ("is", "was") } else { ("are", "were") };
+    let rows = counted(claimed, "row");
+    format!("{text}\n{rows} {are} being delivered right now and {were} left alone; try again")
 }
 
 /// The rows of a choice for people, or for machines. People read below them which destinations are down: rows that wait
@@ -220,7 +248,7 @@ fn state(row: &FailedRow) -> String {
     match (row.retry_seconds, &row.waits_for) {
         (Some(0), _) => format!("retry now (attempt {tries})"),
         (Some(seconds), _) => format!("retry in {seconds} s (attempt {tries})"),
-        (None, Some(name)) => show::waits_for(name).into(),
+        (None, Some(name)) => show::waits_for(is_destination(name)).into(),
         (None, None) => "parked".into(),
     }
 }

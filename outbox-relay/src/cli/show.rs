@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use service_kit::printed;
 
-use crate::port::{RowContent, is_destination};
+use crate::port::{RowContent, TOPIC};
 
 /// How much of a payload is read and shown.
 pub(super) const PAYLOAD_MAX: usize = 4096;
@@ -32,28 +32,33 @@ fn document(row: &RowContent) -> Value {
     document
 }
 
-/// What a row waits for that goes by itself.
-pub(super) fn waits_for(name: &str) -> &'static str {
-    if is_destination(name) { "waits for its destination" } else { "waits for its topic" }
+/// What a row waits for that is sent automatically: a topic, if it is not a destination.
+pub(super) fn waits_for(is_destination: bool) -> &'static str {
+    if is_destination { "waits for its destination" } else { "waits for its topic" }
 }
 
 /// What became of the row, or becomes of it.
 fn state(row: &RowContent) -> &'static str {
-    match row {
-        RowContent { sent_at: Some(_), .. } => "sent",
-        RowContent { discarded_at: Some(_), .. } => "discarded",
-        RowContent { failed_at: None, .. } => "waits to be sent",
-        RowContent { held: true, .. } => "blocked behind another row of its aggregate",
-        RowContent { waits_for: Some(name), .. } => waits_for(name),
-        RowContent { retry_at: Some(_), .. } => "in retry",
-        _ => "parked, manual action required",
+    if row.sent_at.is_some() {
+        return "sent";
+    }
+    if row.discarded_at.is_some() {
+        return "discarded";
+    }
+    let is_topic = row.destination.as_ref().is_some_and(|name| name.starts_with(TOPIC));
+    match row.state.as_deref() {
+        None | Some("ready") => "waits to be sent",
+        Some("behind") => "blocked behind another row of its aggregate",
+        Some("waiting") => waits_for(!is_topic),
+        Some("retry") => "in retry",
+        Some("scheduled") => "waits for its time",
+        Some(_) => "parked, manual action required",
     }
 }
 
 fn lines(row: &RowContent) -> String {
     let number = |number: Option<i64>| number.map(|number| number.to_string());
     let own = |text: &Option<String>| text.clone();
-    let held = row.held.then(|| "yes".to_owned());
     let rows = [
         ("row", Some(row.seq.to_string())),
         ("state", Some(state(row).to_owned())),
@@ -69,11 +74,10 @@ fn lines(row: &RowContent) -> String {
         ("appended", own(&row.created_at)),
         ("not before", own(&row.deliver_after)),
         ("sent", own(&row.sent_at)),
-        ("failed", own(&row.failed_at)),
-        ("blocked", held),
+        ("parked", own(&row.parked_at)),
         ("attempts", Some(row.attempts.to_string())),
-        ("retry at", own(&row.retry_at)),
-        ("waits for", own(&row.waits_for)),
+        ("due", own(&row.due_at)),
+        ("destination", own(&row.destination)),
         ("error", own(&row.error)),
         ("discarded", own(&row.discarded_at)),
         ("by", own(&row.discarded_by)),
@@ -149,8 +153,10 @@ mod tests {
             aggregate_type: "Order".into(),
             aggregate_id: "1".into(),
             bytes_max: 1_048_576,
-            failed_at: Some("2026-01-02T03:04:05.000Z".into()),
-            retry_at: Some("2026-01-02T03:04:17.000Z".into()),
+            parked_at: Some("2026-01-02T03:04:05.000Z".into()),
+            state: Some("retry".into()),
+            due_at: Some("2026-01-02T03:04:17.000Z".into()),
+            destination: Some("shop".into()),
             attempts: 2,
             error: Some("503\u{1b}[31m".into()),
             headers: r#"[["a","b"],["c",{"base64":"/wA="}],["d",null]]"#.into(),
@@ -167,7 +173,8 @@ mod tests {
             "row         7\n",
             "state       in retry\n",
             "aggregate   Order/1\n",
-            "retry at    2026-01-02T03:04:17.000Z\n",
+            "due         2026-01-02T03:04:17.000Z\n",
+            "destination shop\n",
             "attempts    2\n",
             "header      a: b\nheader      c: {\"base64\":\"/wA=\"}\nheader      d: null\n",
             "payload     9000 bytes of text, the first 4096 here\n  ä",

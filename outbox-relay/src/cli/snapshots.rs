@@ -6,7 +6,7 @@ use service_kit::testing::{assert_snapshot, help_of_commands};
 
 use super::{
     check::doubt,
-    failed::{describe_discard, describe_retry, listed},
+    failed::{Steps, describe_discard, describe_retry, listed},
     status::table,
     tests::{WHOLE, parked_row, ran},
     *,
@@ -74,14 +74,15 @@ fn the_list_of_failed_rows_and_what_becomes_of_them_are_a_snapshot() {
     let topic = FailedRow { seq: 10, waits_for: Some("x".into()), ..row.clone() };
     let all = Choice::default();
     let one = Choice { seq: Some(4), ..Choice::default() };
+    let steps = |rows, claimed| Steps { rows, claimed };
     let lines = [
         listed(&[row, retried, due, topic], &[outage()], &all, false),
         listed(&[], &[], &all, false),
         listed(&[], &[], &one, false),
-        describe_retry(1),
-        describe_retry(3),
-        describe_discard(1),
-        describe_discard(3),
+        describe_retry(steps(1, 0)),
+        describe_retry(steps(3, 1)),
+        describe_discard(steps(1, 0)),
+        describe_discard(steps(3, 2)),
     ];
     snapshot("failed", &lines.join("\n\n"));
 }

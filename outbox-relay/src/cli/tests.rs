@@ -2,7 +2,7 @@
 
 use super::{
     check::doubt,
-    failed::{describe_discard, describe_retry, listed},
+    failed::{Steps, describe_discard, describe_retry, listed},
     status::table,
     *,
 };
@@ -457,10 +457,25 @@ fn a_choice_that_matches_nothing_does_not_say_that_no_row_is_set_aside() {
 
 #[test]
 fn one_row_is_spoken_of_as_one() {
-    assert_eq!(describe_retry(1), "1 row will be sent again, in the order of its aggregate");
-    assert_eq!(describe_retry(0), "0 rows will be sent again, in the order of their aggregates");
-    assert_eq!(describe_discard(1), "1 row is discarded; rows blocked behind it are sent");
-    assert_eq!(describe_discard(2), "2 rows are discarded; rows blocked behind them are sent");
+    let steps = |rows, claimed| Steps { rows, claimed };
+    assert_eq!(
+        describe_retry(steps(1, 0)),
+        "1 row will be sent again, in the order of its aggregate"
+    );
+    assert_eq!(
+        describe_retry(steps(0, 0)),
+        "0 rows will be sent again, in the order of their aggregates"
+    );
+    assert_eq!(
+        describe_discard(steps(1, 0)),
+        "1 row is discarded; rows blocked behind it are sent"
+    );
+    assert_eq!(
+        describe_discard(steps(2, 0)),
+        "2 rows are discarded; rows blocked behind them are sent"
+    );
+    let claimed = "\n1 row is being delivered right now and was left alone; try again";
+    assert!(describe_retry(steps(0, 1)).ends_with(claimed), "{}", describe_retry(steps(0, 1)));
     let mut overview = Overview { failed: 1, held: 1, ..Overview::default() };
     let one = doubt(&overview).unwrap();
     assert!(one.starts_with("1 row is parked, and 1 waits behind it; check"), "{one}");

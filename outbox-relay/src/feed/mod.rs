@@ -20,7 +20,7 @@ pub(crate) use sqlx::postgres::PgConnectOptions;
 #[cfg(feature = "sqlite")]
 pub(crate) use sqlx::sqlite::SqliteConnectOptions;
 
-use crate::port::{FeedError, RowFailure};
+use crate::port::FeedError;
 
 impl From<sqlx::Error> for FeedError {
     fn from(error: sqlx::Error) -> Self {
@@ -36,11 +36,6 @@ fn millis(duration: std::time::Duration) -> i64 {
 /// A count of rows, as statements take it.
 fn rows(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
-}
-
-/// How often a row was tried in vain, as its column holds it.
-fn attempts(failure: &RowFailure) -> i32 {
-    i32::try_from(failure.attempts).unwrap_or(i32::MAX)
 }
 
 /// Milliseconds, as the database computed them; none below zero.

@@ -1,15 +1,14 @@
 //! The traits by who asks: each user of a feed can name its own statements, and no others.
 
 use super::{
-    Holding, Inspection, Measurements, Numbers, Retention, Retries, Rights, Rows, Schema, Sessions,
-    Topics, Turns, Wakes,
+    Inspection, Measurements, Numbers, Parked, Retention, Rights, Rows, Schema, Sessions, Turns,
+    Wakes, Writers,
 };
 
-/// What ships rows: looks, marks, what is tried again, what is held and let go, and the turn, without which nothing is
-/// changed.
-pub(crate) trait Rounds: Sessions + Rows + Retries + Holding + Topics + Turns {}
+/// What ships rows: reads and stores, the parking store, and the turn, without which nothing is changed.
+pub(crate) trait Rounds: Sessions + Rows + Parked + Writers + Turns {}
 
-impl<DB: Sessions + Rows + Retries + Holding + Topics + Turns> Rounds for DB {}
+impl<DB: Sessions + Rows + Parked + Writers + Turns> Rounds for DB {}
 
 /// What the owner of the turn asks beside its rounds: the numbers of new rows, retention, being told.
 pub(crate) trait Owners: Rounds + Numbers + Retention + Wakes {}

@@ -7,7 +7,7 @@ use super::{FeedError, Sessions};
 /// How the outbox stands, as far as a look of a few milliseconds tells: rows are counted to a bound.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Reading {
-    /// Rows that wait for their first attempt, at most 20,000.
+    /// Rows that nothing is in the way of, at most 20,000.
     pub unsent: u64,
     /// The number of the oldest of them.
     pub oldest: Option<i64>,
@@ -20,15 +20,15 @@ pub(crate) struct Reading {
     pub newest: Option<i64>,
     /// Rows that were set aside until a person decides, at most 1,000.
     pub set_aside: u64,
-    /// Rows that could not be delivered and are tried again by themselves; with the next, at most 1,000.
+    /// Rows that could not be delivered and are tried again by themselves, at most 1,000.
     pub retrying: u64,
-    /// Rows that are not sent before a time of theirs.
+    /// Rows that are not sent before a time of theirs, at most 1,000.
     pub delayed: u64,
     /// Rows that go by themselves when their topic is there; with the next, at most 1,000.
     pub without_topic: u64,
     /// Rows that go by themselves when their destination works, those in the relay's memory aside.
     pub without_destination: u64,
-    /// Rows that wait behind one of these five kinds, at most 2,000 together with these.
+    /// Rows that wait behind one of these kinds, at most 2,000.
     pub held: u64,
     /// The table and what belongs to it, its indexes aside; `None` where the database does not say.
     pub table_bytes: Option<u64>,

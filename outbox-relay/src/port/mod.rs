@@ -5,14 +5,13 @@
 //! and a call that is given up half-way costs its connection and nothing else.
 
 mod feed;
-mod holding;
 mod inspection;
 mod numbers;
 #[cfg(feature = "cli")]
 mod operators;
+mod parking;
 mod report;
 mod retention;
-mod retries;
 mod rows;
 mod schema;
 mod sessions;
@@ -20,21 +19,22 @@ mod turns;
 mod wakes;
 
 pub(crate) use feed::{Openings, Owners, Relays, Rounds};
-pub(crate) use holding::{Appenders, DESTINATION, Holding, ReleasedRows, Topics, is_destination};
 pub use inspection::Finding;
 pub(crate) use inspection::{Inspection, Measurements, Reading, Rights};
 pub(crate) use numbers::Numbers;
 #[cfg(feature = "cli")]
 pub(crate) use operators::{
-    Act, Adoption, Adoptions, Choice, DebeziumNeeds, FailedRow, FailedRows, FurtherColumn, Grants,
-    Operators, Overview, Overviews, RoleKind, RowContent, Scripts, Step, TableMapping,
+    Act, Adoption, Adoptions, Choice, DESTINATION, DebeziumNeeds, FailedRow, FailedRows,
+    FurtherColumn, Grants, Operators, Overview, Overviews, RoleKind, RowContent, Scripts, Step,
+    TableMapping, is_destination,
 };
+pub(crate) use outbox_planner::internal::ParkState;
+pub(crate) use parking::{Appenders, CLAIM_MAX, DueDestination, Parked, TOPIC, Writers};
 pub(crate) use report::{DestinationOutage, report};
 #[cfg(feature = "cli")]
 pub(crate) use report::{ReportedOutage, read_report};
 pub(crate) use retention::{Pruned, Retention};
-pub(crate) use retries::{DUE_MAX, Retries};
-pub(crate) use rows::{Marked, Marks, Row, RowFailure, RowId, RowPage, RowQuery, Rows};
+pub(crate) use rows::{Conclusion, Parking, Row, RowId, RowPage, RowQuery, Rows, Stored};
 pub(crate) use schema::Schema;
 pub use sessions::OpenError;
 pub(crate) use sessions::{Address, FeedError, Sessions, whole};

@@ -1,14 +1,15 @@
-//! The rows that wait: what each batch asks.
+//! The rows that wait, and what became of them: what each batch asks.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use outbox_core::OutboxEvent;
+use outbox_planner::internal::ParkState;
 
 use super::{FeedError, Sessions, Turn};
 
 /// Which row, for certain: after a failover or a restore a number is given twice.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct RowId {
     /// Its number.
     pub seq: i64,
@@ -16,32 +17,20 @@ pub(crate) struct RowId {
     pub event: uuid::Uuid,
 }
 
-/// What came of marking rows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Marked {
-    /// All of them are marked.
-    All,
-    /// So many of them are not there any more: the database has gone back to an older state. The others are
-    /// marked.
-    Missing(u64),
-    /// Another has the turn, and nothing was changed.
-    NotOurs,
-}
-
-/// A row that waits, whole or not.
+/// A row as the feed or the parking store has it.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     /// Which it is.
     pub id: RowId,
     /// Its aggregate, `type/id`, as the row has it.
     pub aggregate: String,
-    /// It waits behind one of its aggregate that was set aside.
+    /// An earlier row of its aggregate is parked.
     pub blocked: bool,
-    /// It waited for another attempt, set aside, and is so still: what becomes of it is told as such.
-    pub waited: bool,
-    /// How often it was tried in vain.
+    /// It was claimed from the parking store.
+    pub claimed: bool,
+    /// How many attempts have failed.
     pub attempts: u32,
-    /// What is left of the time that it is not sent before, by the database's clock.
+    /// What is left of the time before which it is not sent, by the database's clock.
     pub delay: Option<Duration>,
     /// How long ago it was appended, by the database's clock.
     pub age: Duration,
@@ -50,8 +39,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// About what a look counts for it. Where that is more, a look that ends by its bytes is not taken for full, and the
-    /// next one comes later.
+    /// About what a read counts for it.
     pub(crate) fn bytes(&self) -> usize {
         let Ok(event) = &self.event else { return 0 };
         let headers = event
@@ -63,38 +51,83 @@ impl Row {
     }
 }
 
-/// How far to look.
+/// What a read asks for.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(
-    not(feature = "postgres"),
-    expect(dead_code, reason = "SQLite reads its index from the start, whatever was sent before")
-)]
 pub(crate) struct RowQuery {
-    /// So many rows, blocked or not.
-    pub window: usize,
-    /// Events at most.
-    pub events_max: usize,
+    /// Up to this number no row waits, nor can come to wait unseen; 0: none is known.
+    pub floor: i64,
+    /// Up to this number rows have been read; those that still wait are told by number alone.
+    pub read_to: i64,
+    /// Rows at most.
+    pub rows_max: usize,
     /// Their bytes together; the first may have more.
     pub bytes_max: usize,
-    /// Up to this number there is no row that waits.
-    pub above: i64,
-    /// Little is set aside, as far as is known: all of it is read at once.
-    pub few: bool,
-    /// Something was set aside when it was last looked at; without, a look that finds nothing is one for nothing.
-    pub aside: bool,
 }
 
-/// What a look found.
-#[derive(Debug)]
+/// What a read found, in one snapshot.
+#[derive(Debug, Default)]
 pub(crate) struct RowPage {
-    /// The rows, in the order of their numbers.
+    /// The numbers of all rows that wait above the floor, up to `read_to`. One that the reader does not know became visible
+    /// late: what is above it must not overtake it.
+    pub earlier: Vec<i64>,
+    /// The rows behind `read_to`, in the order of their numbers.
     pub rows: Vec<Row>,
-    /// Something is set aside, whatever its aggregate.
-    pub aside: bool,
 }
 
-impl Marked {
-    /// So many rows are not there.
+/// A row to park.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Parking {
+    /// Which row.
+    pub id: RowId,
+    /// Its aggregate and the event's id, for the log.
+    pub event: String,
+    /// Why.
+    pub state: ParkState,
+    /// In how long it may go: of those that are scheduled or in retry.
+    pub after: Duration,
+    /// Under which name it is claimed again, as the column of that name.
+    pub destination: String,
+    /// How many attempts have failed, this one included.
+    pub attempts: u32,
+    /// One sentence; `None` leaves what is written there.
+    pub error: Option<String>,
+    /// It is claimed at once: it is under way.
+    pub claimed: bool,
+}
+
+/// What became of rows; written in one transaction.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Conclusion {
+    /// Acknowledged, of those that came from the feed.
+    pub sent: Vec<RowId>,
+    /// Acknowledged, of those that were claimed: what is behind them is ready.
+    pub delivered: Vec<RowId>,
+    /// Parked, fresh or claimed; claims of these end. Later rows of their aggregates that are ready are behind them again,
+    /// unless they are ready themselves.
+    pub parked: Vec<Parking>,
+}
+
+impl Conclusion {
+    /// Every row in it.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = RowId> {
+        let parked = self.parked.iter().map(|parking| parking.id);
+        self.sent.iter().chain(&self.delivered).copied().chain(parked)
+    }
+}
+
+/// What came of storing a conclusion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stored {
+    /// All of it.
+    All,
+    /// This many of its rows are not there any more: the database has gone back to an older state. The others are stored.
+    Missing(u64),
+    /// Another has the turn, and nothing was changed.
+    NotOurs,
+}
+
+impl Stored {
+    /// By how many rows are not there.
     pub(crate) fn of(missing: i64) -> Self {
         match missing.unsigned_abs() {
             0 => Self::All,
@@ -103,70 +136,17 @@ impl Marked {
     }
 }
 
-/// A row to set aside, and why.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct RowFailure {
-    /// Which row.
-    pub id: RowId,
-    /// Its aggregate and the event's id, for the log.
-    pub event: String,
-    /// One sentence.
-    pub error: String,
-    /// The topic that it waits for, if nothing else is wrong with it.
-    pub waits_for: Option<String>,
-    /// How often it was tried in vain, this time included.
-    pub attempts: u32,
-    /// In how long it is tried again by itself. `None`: a person decides, or its topic comes.
-    pub retry_after: Option<Duration>,
-}
-
-impl RowFailure {
-    /// Set aside until a person decides.
-    pub(crate) fn new(id: RowId, event: String, attempts: u32, error: String) -> Self {
-        Self { id, event, error, waits_for: None, attempts, retry_after: None }
-    }
-
-    /// Set aside until what it waits for is there, or works.
-    pub(crate) fn waiting_for(self, name: String) -> Self {
-        Self { waits_for: Some(name), ..self }
-    }
-
-    /// Set aside for so long.
-    pub(crate) fn retried_after(self, after: Duration) -> Self {
-        Self { retry_after: Some(after), ..self }
-    }
-}
-
-/// What became of rows.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Marks<'a> {
-    /// Acknowledged.
-    pub sent: &'a [RowId],
-    /// Acknowledged, of those that waited for another attempt: what is held behind them goes.
-    pub late: &'a [RowId],
-    /// Set aside, whether they waited for another attempt or not.
-    pub failed: &'a [RowFailure],
-}
-
-impl Marks<'_> {
-    /// Every row that is marked.
-    pub(crate) fn ids(&self) -> impl Iterator<Item = RowId> {
-        let failed = self.failed.iter().map(|failure| failure.id);
-        self.sent.iter().chain(self.late).copied().chain(failed)
-    }
-}
-
 /// The rows that wait.
 pub(crate) trait Rows: Sessions {
     /// The first of them in the order of their numbers.
     fn unsent(
         session: &mut Self::Session,
-        look: RowQuery,
+        query: RowQuery,
     ) -> impl Future<Output = Result<RowPage, FeedError>> + Send;
-    /// Marks what was acknowledged and sets aside what failed. Marking twice is marking once.
-    fn mark(
+    /// Stores what became of rows. Storing twice is storing once.
+    fn store(
         session: &mut Self::Session,
         turn: Turn,
-        marks: Marks<'_>,
-    ) -> impl Future<Output = Result<Marked, FeedError>> + Send;
+        conclusion: &Conclusion,
+    ) -> impl Future<Output = Result<Stored, FeedError>> + Send;
 }

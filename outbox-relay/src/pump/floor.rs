@@ -60,11 +60,6 @@ impl Floor {
         if self.once { 0 } else { self.above }
     }
 
-    /// Rows with any number may wait again.
-    pub(super) fn reset(&mut self, now: Instant) {
-        *self = Self { tried: self.tried, ..Self::new(now) };
-    }
-
     /// A look has been, which took so long and found this as its first row. `true`: ask who may still append.
     pub(super) fn note_query(&mut self, first: Option<i64>, took: Duration, now: Instant) -> bool {
         if let Some(Pending { appenders, .. }) = self.pending.take_if(|pending| pending.ended) {

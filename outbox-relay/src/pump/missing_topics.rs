@@ -63,13 +63,6 @@ impl MissingTopics {
         self.0.values().map(|retry| retry.at).min()
     }
 
-    /// A person did something: they may all be there.
-    pub(super) fn ask_now(&mut self, now: Instant) {
-        for retry in self.0.values_mut() {
-            (retry.at, retry.wait) = (now, FIRST);
-        }
-    }
-
     /// It may be written to, as far as is known. Answers what it has waited for.
     pub(super) fn remove(&mut self, topic: &str) -> Option<TopicWait> {
         self.0.remove(topic).map(|retry| retry.waits)
@@ -126,8 +119,6 @@ mod tests {
             assert_eq!(missing_topics.due(next), ["a"]);
             assert!(missing_topics.next().unwrap() <= next + LAST);
         }
-        missing_topics.ask_now(at(500));
-        assert_eq!(missing_topics.due(at(500)), ["a"]);
         missing_topics.remove("a");
         assert!(missing_topics.waits("a").is_none() && missing_topics.next().is_none());
         assert!(missing_topics.add("a", TopicWait::Permission, begin));

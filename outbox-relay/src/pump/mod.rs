@@ -1,43 +1,49 @@
 //! The loop between feed and sink.
 //!
-//! One task has the turn, reads rows in their order, hands them to the sink, waits, marks. Beside it run
-//! the keeper of the lease, the listener, and the pruner. Nothing is open in the database while the broker
-//! is waited for.
+//! One task has the turn. It carries out what the planner (`outbox-planner`) decides: reads, claims, calls, stores, each a
+//! future of its own. Beside it run the keeper of the lease, the listener, and the pruner. Nothing is open in the database
+//! while a destination is waited for.
 
 mod active;
 mod backoff;
-mod dispatch;
+mod calls;
+mod driver;
 mod fencings;
 mod floor;
+mod kafka;
+mod kafka_events;
 mod keeper;
 mod missing_topics;
-mod numbering;
-mod outgoing;
-mod progress;
+mod outcomes;
 mod pruner;
 #[cfg_attr(not(feature = "opentelemetry"), path = "no_publish_span.rs")]
 mod publish_span;
-mod rest;
-mod round;
-mod serve;
+mod reader;
+mod routing;
 mod session;
+mod settings;
 mod standby;
-mod work;
+mod storing;
+#[cfg(test)]
+mod tests;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
+use futures::future::BoxFuture;
 use tokio::sync::watch;
 
 use crate::{
     destination::Destination,
     format::Format,
-    port::{Owners, Sessions, WakeSignals},
+    port::{Owners, Sessions, Turn, WakeSignals},
     routes::Routes,
     sink::SinkSettings,
     telemetry::{Counters, Meters, Signal, Troubles},
 };
 use backoff::Backoff;
-pub(crate) use dispatch::RetryRules;
 pub(crate) use session::LazySession;
 
 /// Why the loop ended.
@@ -47,6 +53,27 @@ pub(crate) enum PumpEnd {
     /// The batch that was under way took too long; its rows are read again by whoever comes next.
     CutShort,
     KafkaFatal(String),
+}
+
+/// How a turn ended.
+#[derive(Debug)]
+enum TurnEnd {
+    /// The relay ends.
+    Ended(PumpEnd),
+    /// Another has the turn, or nobody.
+    Lost,
+    /// The database went back to an older state: what it says of this turn may be older, too.
+    WentBack,
+}
+
+/// How failed events are tried again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RetryRules {
+    pub(crate) attempts_max: u32,
+    pub(crate) delay_min: Duration,
+    pub(crate) delay_max: Duration,
+    /// Longest delay between two probes of what is out.
+    pub(crate) outage_delay_max: Duration,
 }
 
 /// What the loop needs to know.
@@ -136,9 +163,32 @@ impl<F: Sessions> Pump<F> {
         &self.options.sink.troubles
     }
 
+    /// What a producer is made with.
+    fn sink_settings(&self, turn: Turn) -> SinkSettings {
+        let mut settings = self.options.sink.clone();
+        let id = |prefix: &String| format!("{prefix}-{}", turn.outbox_id.simple());
+        settings.transactional_id = self.options.fencing.as_ref().map(id);
+        settings
+    }
+
     /// Tells that the database is out.
     fn database_out(&self, error: String) {
         self.counters.outages.add(1);
         self.troubles().database_out(error);
+    }
+}
+
+/// Resolves then; never, if there is no such time.
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn pending_or<T>(future: &mut Option<BoxFuture<'_, T>>) -> T {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct Row {
     pub(super) n: i64,
     /// Its own.
     topic: Option<String>,
-    /// Why it was set aside.
+    /// Why it is parked.
     error: Option<String>,
 }
 
@@ -66,10 +66,11 @@ impl Row {
 pub(super) async fn kept(outbox: &Outbox) -> Kept {
     let pool = outbox.schema.pool();
     let rows = sqlx::query_as(
-        "SELECT event_id::text AS id, aggregate_id AS aggregate,
+        "SELECT event_id::text AS id, e.aggregate_id AS aggregate,
             (convert_from(payload, 'UTF8')::jsonb ->> 'n')::bigint AS n, topic,
-            CASE WHEN failed_at IS NOT NULL THEN coalesce(error, '') END AS error
-         FROM outbox_events ORDER BY seq",
+            CASE WHEN p.seq IS NOT NULL THEN p.state || ' ' || coalesce(error, '')
+                WHEN e.parked_at IS NOT NULL AND sent_at IS NULL THEN 'parked by its column alone' END AS error
+         FROM outbox_events e LEFT JOIN outbox_parked p USING (seq) ORDER BY seq",
     );
     let rows = rows.fetch_all(pool).await.expect("reading the outbox");
     let ledger = sqlx::query_as("SELECT aggregate, n FROM ledger WHERE n > 0").fetch_all(pool);
@@ -79,7 +80,7 @@ pub(super) async fn kept(outbox: &Outbox) -> Kept {
 impl Kept {
     /// What is wrong with the database itself.
     pub(super) fn unsound(&self) -> [Vec<String>; 2] {
-        [rules::unlike_the_ledger(self), rules::set_aside(self)]
+        [rules::unlike_the_ledger(self), rules::parked(self)]
     }
 
     /// The aggregates whose numbers, in the order in which they came first, are not those of the ledger in sequence.

@@ -8,7 +8,7 @@ use crate::{Outbox, OwnPostgres, Proxy, SOON, Schema, StopMode};
 
 /// Little log is kept: a copy of the cluster has all of it.
 const SETTINGS: &str = "max_wal_size = 96MB\nmin_wal_size = 32MB\nwal_recycle = off\n";
-/// Rows that wait, or were set aside.
+/// Rows that wait, or are parked.
 pub(super) const UNSENT: &str = "SELECT count(*) FROM outbox_events WHERE sent_at IS NULL";
 
 /// The server that is the primary now, and the address that leads to it.

@@ -31,6 +31,7 @@ impl Scene {
         outbox.topic.name().clone_into(&mut defaults.kafka.topic);
         defaults.http = Http { listen: "127.0.0.1:0".into() };
         outbox.config = defaults;
+        outbox.record_attempts().await;
         let receiver = Receiver::start(manner).await;
         Self { outbox, receiver, folder: tempfile::tempdir().expect("a folder") }
     }
@@ -99,10 +100,7 @@ impl Scene {
 
     /// The most attempts of a row, of all aggregates but this one.
     pub(super) async fn attempts_but_of(&self, aggregate: usize) -> i64 {
-        let most = format!(
-            "SELECT coalesce(max(attempts), 0)::bigint FROM outbox_events WHERE aggregate_id <> '{aggregate}'"
-        );
-        self.outbox.schema.number(&most).await
+        self.outbox.attempts_max(&aggregate.to_string()).await
     }
 }
 

@@ -21,13 +21,13 @@ const ALL: &str = "SELECT event_id, event_type, aggregate_type, aggregate_id, ag
 async fn postgres() -> (Schema, PgConnection) {
     let schema = Services::from_env().schema().await;
     let mut conn = PgConnection::connect(&schema.url()).await.unwrap();
-    assert_eq!(outbox_core::migrate(&mut conn).await.unwrap(), [1, 2, 3]);
+    assert_eq!(outbox_core::migrate(&mut conn).await.unwrap(), [1, 2, 3, 4]);
     (schema, conn)
 }
 
 async fn sqlite() -> SqliteConnection {
     let mut conn = SqliteConnection::connect("sqlite::memory:").await.unwrap();
-    assert_eq!(outbox_core::migrate(&mut conn).await.unwrap(), [1, 2, 3]);
+    assert_eq!(outbox_core::migrate(&mut conn).await.unwrap(), [1, 2, 3, 4]);
     conn
 }
 
@@ -418,7 +418,7 @@ async fn what_keeps_an_event_from_being_appended_is_said_in_a_sentence() {
 const PLAIN: &str = "INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id, aggregate_version,
     occurred_at_ms, headers, payload)
     VALUES ($1, 'OrderPaid', 'Order', '1', 3, 1767323045678, '[[\"correlation_id\", \"checkout-1\"]]', $2)";
-const DELIVERY: &str = "SELECT count(*) FROM outbox_events WHERE attempts = 0 AND retry_at IS NULL
+const DELIVERY: &str = "SELECT count(*) FROM outbox_events WHERE parked_at IS NULL
     AND deliver_after IS NULL AND dedup_key IS NULL";
 
 #[tokio::test]

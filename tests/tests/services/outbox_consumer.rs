@@ -139,7 +139,7 @@ async fn a_consumer_without_outbox_tables_does_not_start_and_migrate_and_check_k
     let stage = Stage::set("outbox", 1).await;
     stage
         .schema
-        .run("DROP TABLE outbox_events, outbox_relays, outbox_releases, outbox_audit, outbox_schema_versions")
+        .run("DROP TABLE outbox_events, outbox_relays, outbox_parked, outbox_audit, outbox_schema_versions")
         .await;
     let routes = Routes::default().on("Counted", Answers(Arc::default()));
     let built = Consumer::builder(stage.config.clone(), routes).build().await;
@@ -154,7 +154,7 @@ async fn a_consumer_without_outbox_tables_does_not_start_and_migrate_and_check_k
     assert_eq!(code, Some(0), "{err}");
     assert!(
         out.contains("already at version")
-            && out.contains("applied migrations 1, 2, 3 of the outbox"),
+            && out.contains("applied migrations 1, 2, 3, 4 of the outbox"),
         "{out}"
     );
     let (code, _, err) = ran(worker(&stage), "check").await;

@@ -157,13 +157,13 @@ async fn nothing_that_a_relay_prints_moves_a_cursor() {
         let mut command = outbox.command(&RELAY);
         command.env("OUTBOX_LOG__FORMAT", format).arg("run");
         let mut running = Worker::spawn(&mut command);
-        let sql = "SELECT count(*) FROM outbox_events WHERE failed_at IS NULL";
-        eventually(SOON, "it is set aside", async || outbox.schema.number(sql).await == 0).await;
+        let sql = "SELECT count(*) FROM outbox_events WHERE parked_at IS NULL";
+        eventually(SOON, "it is parked", async || outbox.schema.number(sql).await == 0).await;
         running.terminate();
         running.ended(SOON).await;
         harmless(format, &running.log());
     }
-    write(&outbox.schema, "UPDATE outbox_events SET error = $1", CANARY).await;
+    write(&outbox.schema, "UPDATE outbox_parked SET error = $1", CANARY).await;
     let held = "UPDATE outbox_relays SET owner = $1, standstill = $1, lease_until = now() + interval '1 hour'";
     write(&outbox.schema, held, CANARY).await;
     let aggregate = format!("{CANARY}/{CANARY}");

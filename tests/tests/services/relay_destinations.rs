@@ -166,6 +166,7 @@ async fn an_event_that_fails_is_tried_again_and_holds_its_aggregate_alone() {
     outbox.append("poor", 1, 5).await;
     let names = aggregates(20);
     append_mixed(&outbox, &names, 10).await;
+    outbox.record_attempts().await;
     let shop = Scripted::new(|aggregate, number, attempt| match (aggregate, number) {
         ("poor", 2) if attempt <= 3 => Outcome::retry("503 by the shop"),
         _ => Outcome::Delivered,
@@ -183,13 +184,14 @@ async fn an_event_that_fails_is_tried_again_and_holds_its_aggregate_alone() {
         let pause = pair[1].1.duration_since(pair[0].1);
         assert!(pause >= Duration::from_millis(least), "{pause:?} is too soon");
     }
-    let stored = "SELECT attempts::bigint FROM outbox_events WHERE sent_at IS NULL OR attempts > 0";
-    assert_eq!(outbox.schema.number(stored).await, 3, "three failed");
+    assert_eq!(outbox.attempts_max("").await, 3, "three failed");
+    assert_eq!(outbox.attempts_max("poor").await, 0, "of no other row");
+    assert_eq!(outbox.parked("true").await, 0, "nothing is left of it");
 }
 
-/// After the last attempt, and after a refusal, the row is set aside with what follows it.
+/// After the last attempt, and after a refusal, the row is parked with what follows it.
 #[tokio::test]
-async fn what_fails_for_good_is_set_aside_with_what_follows_it() {
+async fn what_fails_for_good_is_parked_with_what_follows_it() {
     let mut outbox = outbox("refused").await;
     outbox.config.retry.attempts_max = 2;
     outbox.append("tired", 1, 2).await;
@@ -202,17 +204,55 @@ async fn what_fails_for_good_is_set_aside_with_what_follows_it() {
     });
     let running = outbox.start_with(|it| it.destination("shop", shop.clone())).await;
     shop.has_taken(10).await;
-    let aside = "SELECT count(*) FROM outbox_events WHERE failed_at IS NOT NULL AND retry_at IS NULL AND NOT held";
-    let held = "SELECT count(*) FROM outbox_events WHERE held";
-    for (what, sql) in [("both are set aside", aside), ("what follows is held", held)] {
-        eventually(SOON, what, async || outbox.schema.number(sql).await == 2).await;
+    for condition in ["state = 'parked'", "state = 'behind'"] {
+        outbox.has_parked(condition, 2).await;
     }
     running.stop().await;
     assert_eq!(shop.attempts("tired", 1).len(), 2);
     assert_eq!(shop.attempts("wrong", 1).len(), 1);
-    let error = "SELECT error FROM outbox_events WHERE aggregate_id = 'tired' AND NOT held";
-    let error: String = sqlx::query_scalar(error).fetch_one(outbox.schema.pool()).await.unwrap();
-    assert_eq!(error, "still closed; that was attempt 2 of 2");
+    assert_eq!(outbox.parked_error("tired").await, "still closed; that was attempt 2 of 2");
+    assert_eq!(outbox.parked_error("wrong").await, "404 by the shop");
+}
+
+/// One event that is refused is parked within seconds though nothing else is delivered.
+#[tokio::test]
+async fn a_refusal_that_nothing_explains_is_the_events_own() {
+    let outbox = outbox("alone").await;
+    outbox.append("wrong", 1, 2).await;
+    let shop = Scripted::new(|_, _, _| Outcome::refused("404 by the shop"));
+    let running = outbox.start_with(|it| it.destination("shop", shop.clone())).await;
+    outbox.has_parked("state = 'parked' AND attempts = 1", 1).await;
+    outbox.has_parked("state = 'behind'", 1).await;
+    running.stop().await;
+    assert_eq!(shop.attempts("wrong", 1).len(), 1, "it is not tried again");
+}
+
+/// A destination that refuses all it is given is down: nothing is parked for a person until it takes something. What is
+/// refused after that is the events' own.
+#[tokio::test]
+async fn refusals_of_three_aggregates_with_no_delivery_between_are_an_outage() {
+    let outbox = outbox("allrefused").await;
+    let names = aggregates(5);
+    append_mixed(&outbox, &names, 2).await;
+    let open = Arc::new(Mutex::new(false));
+    let door = Arc::clone(&open);
+    let shop = Scripted::new(move |aggregate, _, _| {
+        let takes = *door.lock().unwrap() && aggregate != "a0";
+        if takes { Outcome::Delivered } else { Outcome::refused("404 by the proxy") }
+    });
+    let running = outbox.start_with(|it| it.destination("shop", shop.clone())).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let spent = "attempts > 0 OR state IN ('retry', 'parked')";
+    assert_eq!(outbox.parked(spent).await, 0, "no attempt is spent");
+    *open.lock().unwrap() = true;
+    shop.has_taken(8).await;
+    outbox.has_parked("state = 'parked' AND aggregate_id = 'a0'", 1).await;
+    outbox.has_parked("state = 'behind' AND aggregate_id = 'a0'", 1).await;
+    running.stop().await;
+    for name in &names[1..] {
+        assert_eq!(shop.taken()[name], numbers(2), "{name}");
+    }
+    assert!(!shop.taken().contains_key("a0"));
 }
 
 /// What befalls every event is an outage: no attempt is spent, and all of it goes when it is over.
@@ -230,8 +270,8 @@ async fn an_outage_spends_no_attempt_and_ends_by_itself() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     let tried = shop.seen.lock().unwrap().attempts.len();
     assert!(tried < 30, "{tried} attempts: probes alone");
-    let spent = "SELECT count(*) FROM outbox_events WHERE attempts > 0 OR failed_at IS NOT NULL";
-    assert_eq!(outbox.schema.number(spent).await, 0);
+    let spent = "attempts > 0 OR state IN ('retry', 'parked')";
+    assert_eq!(outbox.parked(spent).await, 0, "what is parked waits for the destination");
     *open.lock().unwrap() = true;
     outbox.drained(SOON).await;
     running.stop().await;
@@ -272,8 +312,7 @@ async fn an_outage_of_one_destination_holds_no_other() {
     shop.has_taken(51).await;
     assert_eq!(firsts(&outbox.arrived(50).await)["k"], numbers(50));
     assert_eq!(shop.taken()["s"], numbers(50));
-    let spent = "SELECT count(*) FROM outbox_events WHERE attempts > 0";
-    assert_eq!(outbox.schema.number(spent).await, 0);
+    assert_eq!(outbox.parked("attempts > 0 OR state = 'parked'").await, 0);
     assert_eq!(outbox.arrivals().await.len(), 50, "the crossing aggregate waits for its mail");
     *open.lock().unwrap() = true;
     outbox.drained(SOON).await;
@@ -282,17 +321,16 @@ async fn an_outage_of_one_destination_holds_no_other() {
     assert_eq!(firsts(&outbox.arrivals().await)["x"], [3]);
 }
 
-/// What no route takes is set aside, never dropped.
+/// What no route takes is parked, never dropped.
 #[tokio::test]
-async fn what_no_route_takes_is_set_aside() {
+async fn what_no_route_takes_is_parked() {
     let mut outbox = outbox("nowhere").await;
     outbox.config.routes = vec![route("Other", "shop")];
     outbox.append("a", 1, 2).await;
     let shop = Scripted::willing();
     let running = outbox.start_with(|it| it.destination("shop", shop.clone())).await;
-    let error = "SELECT count(*) FROM outbox_events WHERE error LIKE 'no route matches events of type Counted%'";
-    eventually(SOON, "the first is set aside", async || outbox.schema.number(error).await == 1)
-        .await;
+    let error = "state = 'parked' AND error LIKE 'no route matches events of type Counted%'";
+    outbox.has_parked(error, 1).await;
     running.stop().await;
     assert_eq!(shop.count(), 0);
 }

@@ -12,25 +12,12 @@ use tests::{Outbox, RunningRelay, SOON, Services, arrivals, counted_event, event
 use super::{commands::ran, relay_order::in_order};
 use crate::programs::RELAY;
 
-/// Waits until so many rows are set aside.
-async fn set_aside(outbox: &Outbox, count: i64) {
-    let sql = "SELECT count(*) FROM outbox_events
-        WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND NOT held";
-    eventually(SOON, "rows are set aside", async || outbox.schema.number(sql).await == count).await;
+/// Waits until this many rows are parked for a reason of their own, those behind them aside.
+async fn are_parked(outbox: &Outbox, count: i64) {
+    outbox.has_parked("state <> 'behind'", count).await;
 }
 
-async fn error(outbox: &Outbox, aggregate: &str) -> String {
-    sqlx::query_scalar(
-        "SELECT error FROM outbox_events WHERE aggregate_id = $1 AND failed_at IS NOT NULL AND NOT held",
-    )
-    .bind(aggregate)
-    .fetch_one(outbox.schema.pool())
-    .await
-    .unwrap()
-}
-
-/// A sentence that no text of the database may hold: the row is set aside nevertheless, and nothing is sent twice
-/// for it.
+/// A sentence that no text of the database can have: the row is parked nevertheless, and nothing is sent twice for it.
 #[tokio::test]
 async fn an_error_that_cannot_be_written_is_escaped() {
     let outbox = Outbox::set("nul", 1).await;
@@ -40,10 +27,10 @@ async fn an_error_that_cannot_be_written_is_escaped() {
     outbox.schema.run(bad).await;
     outbox.append("good", 2, 3).await;
     let running = outbox.start().await;
-    set_aside(&outbox, 1).await;
+    are_parked(&outbox, 1).await;
     outbox.drained(SOON).await;
     assert_eq!(running.stop().await, Ended::Shutdown);
-    let error = error(&outbox, "bad").await;
+    let error = outbox.parked_error("bad").await;
     assert!(error.contains(r"`a\u{0}b` is not base64"), "{error}");
     let found = outbox.arrivals().await;
     assert_eq!((firsts(&found)["good"].as_slice(), found.len()), (&[1, 2, 3][..], 3));
@@ -55,7 +42,7 @@ fn large(aggregate: &str, bytes: usize) -> OutboxEvent {
     OutboxEvent::new("Counted", &aggregate, &payload).unwrap()
 }
 
-/// F11: too large for the client, too large for the topic, a topic that is missing: set aside with a
+/// F11: too large for the client, too large for the topic, a topic that is missing: parked with a
 /// sentence; what follows in the aggregate waits, all others go on; a person gives them up, or the topic comes.
 #[tokio::test]
 async fn rows_that_cannot_be_sent_wait_for_a_person_and_hold_up_nobody() {
@@ -72,17 +59,20 @@ async fn rows_that_cannot_be_sent_wait_for_a_person_and_hold_up_nobody() {
     outbox.append_all(&[lost, counted_event("lost", 2)]).await;
     outbox.append("good", 4, 6).await;
     let running = outbox.start().await;
-    set_aside(&outbox, 3).await;
+    are_parked(&outbox, 3).await;
     eventually(SOON, "the others go on", async || {
         firsts(&outbox.arrivals().await).get("good").is_some_and(|numbers| numbers.len() == 6)
     })
     .await;
     in_order(&outbox.arrivals().await, &["good"], 6);
-    let held = async || outbox.schema.number("SELECT count(*) FROM outbox_events WHERE held").await;
-    eventually(SOON, "what follows a failed row is held", async || held().await == 3).await;
-    assert!(error(&outbox, "client").await.contains("`kafka.message_bytes_max`"));
-    assert!(error(&outbox, "broker").await.contains("`max.message.bytes`"));
-    let sentence = error(&outbox, "lost").await;
+    outbox.has_parked("state = 'behind'", 3).await;
+    assert!(outbox.parked_error("client").await.contains("`kafka.message_bytes_max`"));
+    assert!(outbox.parked_error("broker").await.contains("`max.message.bytes`"));
+    assert_eq!(
+        outbox.parked(&format!("destination = 'kafka:{missing}' AND state = 'waiting'")).await,
+        1
+    );
+    let sentence = outbox.parked_error("lost").await;
     assert!(
         sentence.contains(&missing) && sentence.contains("does not exist; create it"),
         "{sentence}"
@@ -133,8 +123,9 @@ async fn rows_for_a_forbidden_topic_wait_until_it_is_allowed() {
     outbox.drained(SOON).await;
     broker.fail_next(Request::Produce, &[Failure::TopicForbidden]).unwrap();
     outbox.append("a", 2, 2).await;
-    set_aside(&outbox, 1).await;
-    assert!(error(&outbox, "a").await.contains("WRITE on the topic mocked: grant WRITE on it"));
+    are_parked(&outbox, 1).await;
+    let sentence = outbox.parked_error("a").await;
+    assert!(sentence.contains("WRITE on the topic mocked: grant WRITE on it"), "{sentence}");
     outbox.append("b", 1, 1).await;
     outbox.drained(SOON).await;
     running.stop().await;
@@ -142,7 +133,7 @@ async fn rows_for_a_forbidden_topic_wait_until_it_is_allowed() {
 
 /// A row of foreign SQL that is no event, from before the table refused it, and one whose template gives no topic.
 #[tokio::test]
-async fn a_row_that_is_no_event_is_set_aside() {
+async fn a_row_that_is_no_event_is_parked() {
     let mut outbox = Outbox::set("strange", 1).await;
     outbox.config.kafka.topic = "{aggregate_type}".into();
     outbox
@@ -154,9 +145,9 @@ async fn a_row_that_is_no_event_is_set_aside() {
         )
         .await;
     let running = outbox.start().await;
-    set_aside(&outbox, 2).await;
-    assert!(error(&outbox, "one").await.starts_with("the row is not an event"));
-    assert!(error(&outbox, "two").await.contains("not a valid topic"));
+    are_parked(&outbox, 2).await;
+    assert!(outbox.parked_error("one").await.starts_with("the row is not an event"));
+    assert!(outbox.parked_error("two").await.contains("not a valid topic"));
     running.stop().await;
 }
 
@@ -170,10 +161,10 @@ async fn sent_rows_are_removed_in_chunks_after_their_time() {
     let events: Vec<OutboxEvent> = (1..=40).map(|n| counted_event("a", n)).collect();
     outbox.append_all(&events).await;
     outbox.append_all(&[large("b", 10), counted_event("b", 2)]).await;
-    outbox
-        .schema
-        .run("UPDATE outbox_events SET failed_at = now(), error = 'x' WHERE seq = 41")
-        .await;
+    let park = "UPDATE outbox_events SET parked_at = now() WHERE seq = 41;
+        INSERT INTO outbox_parked (seq, aggregate_type, aggregate_id, state, destination, error)
+        SELECT seq, aggregate_type, aggregate_id, 'parked', 'kafka', 'x' FROM outbox_events WHERE seq = 41";
+    outbox.schema.run(park).await;
     let running = outbox.start().await;
     let left = "SELECT count(*) FROM outbox_events";
     eventually(SOON, "sent rows go", async || outbox.schema.number(left).await == 2).await;

@@ -127,6 +127,7 @@ async fn new_rows_after_a_restore() {
     let mut restore = app.begin_with("BEGIN IMMEDIATE").await.unwrap();
     eventually(SOON, "the rows are sent", async || found().await.len() >= 61).await;
     let back = "DELETE FROM main.outbox_events; INSERT INTO main.outbox_events SELECT * FROM old.outbox_events;
+        DELETE FROM main.outbox_parked; INSERT INTO main.outbox_parked SELECT * FROM old.outbox_parked;
         UPDATE main.sqlite_sequence SET seq = (SELECT seq FROM old.sqlite_sequence WHERE name = 'outbox_events')
             WHERE name = 'outbox_events'";
     sqlx::raw_sql(back).execute(&mut *restore).await.unwrap();

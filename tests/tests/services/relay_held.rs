@@ -1,4 +1,4 @@
-//! The relay: what is held behind a row that was set aside, what waits for a topic, and where looks begin.
+//! The relay: what waits behind a parked row, what waits for a topic, and where reads begin.
 
 use std::time::Duration;
 
@@ -13,19 +13,18 @@ use tests::{Outbox, SOON, Services, arrivals, counted_event, eventually, firsts}
 use super::{commands::ran, relay_order::in_order};
 use crate::programs::RELAY;
 
-const HELD: &str = "SELECT count(*) FROM outbox_events WHERE held";
-/// What a look reads.
-const LOOKED_AT: &str =
-    "SELECT count(*) FROM outbox_events WHERE sent_at IS NULL AND failed_at IS NULL";
+const BEHIND: &str = "SELECT count(*) FROM outbox_parked WHERE state = 'behind'";
+/// What a read of the feed finds.
+const READ: &str = "SELECT count(*) FROM outbox_events WHERE sent_at IS NULL AND parked_at IS NULL";
 
 async fn is(outbox: &Outbox, what: &str, sql: &str, wanted: i64) {
     eventually(SOON, what, async || outbox.schema.number(sql).await == wanted).await;
 }
 
-/// What waits behind a row that was set aside is held, out of the way of every look; when the row goes, it follows
-/// in its order, in steps, up to the next one that is set aside; when that is given up, the rest.
+/// What waits behind a parked row is out of the way of every read; when the row goes, it follows in its order, up to the
+/// next one that is parked; when that is discarded, the rest.
 #[tokio::test]
-async fn what_is_held_is_out_of_the_way_and_follows_in_its_order() {
+async fn what_waits_behind_a_parked_row_is_out_of_the_way_and_follows_in_its_order() {
     let mut outbox = Outbox::set("held", 2).await;
     outbox.config.batch.events_max = 10;
     outbox.append("a", 1, 1).await;
@@ -40,16 +39,16 @@ async fn what_is_held_is_out_of_the_way_and_follows_in_its_order() {
         .await;
     outbox.append("b", 1, 20).await;
     let running = outbox.start().await;
-    is(&outbox, "all behind the first is held", HELD, 59).await;
-    is(&outbox, "no look reads it", LOOKED_AT, 0).await;
+    is(&outbox, "all behind the first wait", BEHIND, 59).await;
+    is(&outbox, "no read finds them", READ, 0).await;
     outbox.append("a", 61, 62).await;
-    is(&outbox, "what comes later is held, too", HELD, 61).await;
+    is(&outbox, "what comes later waits, too", BEHIND, 61).await;
     in_order(&outbox.arrived(20).await, &["b"], 20);
 
     outbox.schema.run("UPDATE outbox_events SET headers = '[]' WHERE seq = 1").await;
     let (code, out, err) = ran(outbox.command(&RELAY), "failed retry --seq 1").await;
     assert_eq!((code, out.starts_with("1 row ")), (Some(0), true), "{out}{err}");
-    is(&outbox, "what stands behind the second is held", HELD, 31).await;
+    is(&outbox, "what is behind the second waits", BEHIND, 31).await;
     let wanted: Vec<i64> = (1..=30).collect();
     assert_eq!(firsts(&outbox.arrived(50).await)["a"], wanted);
 
@@ -60,12 +59,12 @@ async fn what_is_held_is_out_of_the_way_and_follows_in_its_order() {
     let found = firsts(&outbox.arrivals().await);
     let wanted: Vec<i64> = (1..=30).chain(32..=62).collect();
     assert_eq!(found["a"], wanted);
-    assert_eq!(outbox.schema.number("SELECT count(*) FROM outbox_releases").await, 0);
+    assert_eq!(outbox.parked("true").await, 0, "no row is left in the table of parked ones");
 }
 
-/// Whoever changes a row by hand need not know of what is held behind it: at the latest the next turn lets it go.
+/// What waits behind a row that was changed by hand goes at the latest in the next turn.
 #[tokio::test]
-async fn what_is_held_behind_a_row_that_was_changed_by_hand_goes() {
+async fn what_waits_behind_a_row_that_was_changed_by_hand_goes() {
     let outbox = Outbox::set("orphans", 1).await;
     outbox.append("a", 1, 1).await;
     outbox
@@ -74,10 +73,10 @@ async fn what_is_held_behind_a_row_that_was_changed_by_hand_goes() {
         .await;
     outbox.append("a", 2, 9).await;
     let running = outbox.start().await;
-    is(&outbox, "all behind the first is held", HELD, 8).await;
+    is(&outbox, "all behind the first wait", BEHIND, 8).await;
     running.stop().await;
-    let mend =
-        "UPDATE outbox_events SET headers = '[]', failed_at = NULL, error = NULL WHERE seq = 1";
+    let mend = "UPDATE outbox_events SET headers = '[]', parked_at = NULL WHERE seq = 1;
+        DELETE FROM outbox_parked WHERE seq = 1";
     outbox.schema.run(mend).await;
     let running = outbox.start().await;
     outbox.drained(SOON).await;
@@ -93,7 +92,7 @@ async fn create(kafka: &str, topics: &[String]) {
     admin.create_topics(&new, &AdminOptions::new()).await.unwrap();
 }
 
-/// Rows of topics that are missing hold nobody up, and go by themselves when the topics are there.
+/// Rows of topics that are missing delay no others, and go by themselves when the topics are there.
 #[tokio::test]
 async fn rows_of_a_missing_topic_go_when_it_is_there() {
     let services = Services::from_env();
@@ -107,7 +106,8 @@ async fn rows_of_a_missing_topic_go_when_it_is_there() {
     let running = outbox.start().await;
     outbox.append("good", 1, 20).await;
     outbox.arrived(20).await;
-    let waits = "SELECT count(DISTINCT waits_for) FROM outbox_events";
+    let waits = "SELECT count(DISTINCT destination) FROM outbox_parked
+        WHERE state = 'waiting' AND destination LIKE 'kafka:awaited%'";
     is(&outbox, "all of them wait", waits, 10).await;
     let (_, out, err) = ran(outbox.command(&RELAY), "status").await;
     assert!(out.contains("missing topic     10 (awaited"), "{out}{err}");
@@ -153,7 +153,7 @@ async fn looks_that_begin_higher_pass_no_open_transaction_over() {
 }
 
 /// Without transactions a row of another topic is not sent while one before it of its aggregate is on its way: it
-/// would be marked, and the first one set aside.
+/// would be marked, and the first one parked.
 #[tokio::test]
 async fn without_fencing_an_aggregate_goes_to_one_topic_at_a_time() {
     let services = Services::from_env();
@@ -167,7 +167,7 @@ async fn without_fencing_an_aggregate_goes_to_one_topic_at_a_time() {
     let large = large.with_topic(small.name()).unwrap();
     outbox.append_all(&[large, counted_event("a", 2), counted_event("b", 1)]).await;
     let running = outbox.start().await;
-    is(&outbox, "the second is held behind the first", HELD, 1).await;
+    is(&outbox, "the second waits behind the first", BEHIND, 1).await;
     let sent =
         "SELECT count(*) FROM outbox_events WHERE aggregate_id = 'a' AND sent_at IS NOT NULL";
     assert_eq!(outbox.schema.number(sent).await, 0);

@@ -247,9 +247,9 @@ async fn what_is_unique_no_more_is_told() {
     outbox.schema.run("CREATE UNIQUE INDEX all_of_them ON outbox_events (dedup_key)").await;
     let (_, out, _) = ran(outbox.command(&RELAY), "check").await;
     assert!(!out.contains(told), "{out}");
-    outbox.schema.run("ALTER TABLE outbox_releases SET UNLOGGED; CREATE RULE swallow AS ON INSERT TO outbox_releases DO INSTEAD NOTHING").await;
+    outbox.schema.run("ALTER TABLE outbox_parked SET UNLOGGED; CREATE RULE swallow AS ON INSERT TO outbox_parked DO INSTEAD NOTHING").await;
     let (_, out, _) = ran(outbox.command(&RELAY), "check").await;
-    for told in ["outbox_releases is unlogged", "outbox_releases has rules"] {
+    for told in ["outbox_parked is unlogged", "outbox_parked has rules"] {
         assert!(out.contains(told), "{out}");
     }
 }

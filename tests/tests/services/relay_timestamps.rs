@@ -1,7 +1,7 @@
 //! The relay: records with the time of their events, where Debezium's format asks for it. Kafka refuses and deletes by it.
 
 use outbox_relay::config::RecordFormat;
-use tests::{Outbox, SOON, Services, Topic, eventually};
+use tests::{Outbox, Services, Topic};
 
 use super::commands::ran;
 use crate::programs::RELAY;
@@ -56,8 +56,8 @@ async fn a_record_of_the_future_names_the_column_that_says_so() {
     let ahead = "UPDATE outbox_events SET occurred_at_ms = (extract(epoch FROM now()) * 1000)::bigint + 10800000";
     outbox.schema.run(ahead).await;
     let running = outbox.start().await;
-    let failed = "SELECT count(*) FROM outbox_events WHERE error LIKE '%from the column that \
+    let failed = "state = 'parked' AND error LIKE '%from the column that \
                   `debezium.table\\_field\\_event\\_timestamp` names%'";
-    eventually(SOON, "it is set aside", async || outbox.schema.number(failed).await == 1).await;
+    outbox.has_parked(failed, 1).await;
     running.stop().await;
 }

@@ -169,7 +169,7 @@ async fn a_secret_that_a_receiver_sends_back_goes_nowhere() {
     let relay = Worker::spawn(command().arg("run"));
     outbox.append("refused", 1, 2).await;
     outbox.append("failing", 1, 2).await;
-    let errors = "SELECT string_agg(error, ' ') FROM outbox_events HAVING count(error) = 2";
+    let errors = "SELECT string_agg(error, ' ') FROM outbox_parked HAVING count(error) = 2";
     let errors = until_some(SOON, "both have an error", async || {
         sqlx::query_scalar::<_, String>(errors).fetch_optional(outbox.schema.pool()).await.unwrap()
     });

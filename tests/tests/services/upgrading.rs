@@ -134,3 +134,18 @@ async fn a_relay_works_on_tables_that_a_newer_one_migrated() {
     let refused = build().await.err().map(|error| error.to_string()).unwrap_or_default();
     assert!(refused.contains("deploy the newer build"), "{refused}");
 }
+
+/// Version 4 moves state between tables: a relay of this build does not start before it.
+#[tokio::test]
+async fn a_relay_does_not_start_on_tables_of_before_the_parked_rows() {
+    let outbox = tests::Outbox::set("before-parked", 1).await;
+    let build = async || outbox_relay::Relay::builder(outbox.config.clone()).build().await;
+    outbox
+        .schema
+        .run(include_str!("../../../migrations/postgres/outbox/0004_parked.down.sql"))
+        .await;
+    let refused = build().await.err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(refused.contains("version 3") && refused.contains("`migrate`"), "{refused}");
+    assert_eq!(outbox_relay::migrate(&outbox.config).await.expect("a migration"), [4]);
+    assert!(build().await.is_ok());
+}

@@ -53,10 +53,6 @@ const KNOWN: &[(&str, &str)] = &[
         "commands take `open` and `refused` from the module that calls them",
     ),
     (
-        "outbox-relay: pump/progress, pump/round, pump/serve, pump/work",
-        "steps of one loop on what a turn works with; a round counts in the progress, which is told of rounds",
-    ),
-    (
         "tests: drill, drill/blocks, drill/broker, drill/deaths, drill/report, drill/topics",
         "the report has the limit that the cases are played against",
     ),

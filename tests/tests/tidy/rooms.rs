@@ -105,6 +105,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
             "kafka-kit",
             "outbox-core",
             "outbox-debezium",
+            "outbox-planner",
             "outbox-webhook",
             "service-kit",
         ],

@@ -23,6 +23,10 @@ const MIGRATIONS: &[Migration] = &[
         version: 3,
         text: include_str!("../../../migrations/postgres/outbox/0003_delivery.sql"),
     },
+    Migration {
+        version: 4,
+        text: include_str!("../../../migrations/postgres/outbox/0004_parked.sql"),
+    },
 ];
 
 /// One process migrates at a time.

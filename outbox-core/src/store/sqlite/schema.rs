@@ -20,6 +20,10 @@ const MIGRATIONS: &[Migration] = &[
         version: 3,
         text: include_str!("../../../migrations/sqlite/outbox/0003_delivery.sql"),
     },
+    Migration {
+        version: 4,
+        text: include_str!("../../../migrations/sqlite/outbox/0004_parked.sql"),
+    },
 ];
 
 /// A deferred transaction that reads first cannot become a writer behind another's back.

@@ -33,28 +33,23 @@ impl<DB: InspectionSql> Measurements for DB {
             let bytes: Option<i64> = row.read(name)?;
             Ok(bytes.map(above_zero))
         };
-        let (set_aside, retrying, delayed) =
-            (number("set_aside")?, number("retrying")?, number("delayed")?);
-        let (topic, destination) = (number("without_topic")?, number("without_destination")?);
-        let heads = set_aside + retrying + delayed + topic + destination;
         let lease: f64 = row.read("lease")?;
         let age = |name| -> Result<Option<Duration>, sqlx::Error> {
             let age: Option<f64> = row.read(name)?;
             Ok(age.and_then(seconds))
         };
-        let ages = [age("oldest_waits")?, age("retry_waits")?, age("named_waits")?];
         Ok(Reading {
             unsent: number("unsent")?,
             oldest: row.read("oldest")?,
-            oldest_waits: ages.into_iter().flatten().max(),
-            oldest_retry: age("failing_waits")?,
+            oldest_waits: age("oldest_waits")?,
+            oldest_retry: age("oldest_retry")?,
             newest: row.read("newest")?,
-            set_aside,
-            retrying,
-            delayed,
-            without_topic: topic,
-            without_destination: destination,
-            held: number("together")?.saturating_sub(heads),
+            set_aside: number("set_aside")?,
+            retrying: number("retrying")?,
+            delayed: number("delayed")?,
+            without_topic: number("without_topic")?,
+            without_destination: number("without_destination")?,
+            held: number("held")?,
             table_bytes: size("table_bytes")?,
             index_bytes: size("index_bytes")?,
             lease_left: seconds(lease).unwrap_or(Duration::MAX),

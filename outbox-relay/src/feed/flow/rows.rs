@@ -30,9 +30,9 @@ struct Stored {
 /// A column that was read, or why not.
 type Column<T> = Result<T, sqlx::Error>;
 
-/// The row that a look found, among those that are unsent or among those that `waited` for another attempt. Fails
-/// without number or id, and where what the statement computed is not there.
-pub(crate) fn row(found: &impl Columns, waited: bool) -> Result<Row, sqlx::Error> {
+/// The row that a read found, or one that was claimed from the parking store. Fails without number or id, and where what
+/// the statement computed is not there.
+pub(crate) fn row(found: &impl Columns, claimed: bool) -> Result<Row, sqlx::Error> {
     let stored = Stored {
         id: RowId { seq: found.read("seq")?, event: found.read("event_id")? },
         event_type: found.read("event_type"),
@@ -56,7 +56,7 @@ pub(crate) fn row(found: &impl Columns, waited: bool) -> Result<Row, sqlx::Error
         id,
         aggregate,
         blocked: found.read("blocked")?,
-        waited,
+        claimed,
         attempts: attempts.and_then(|count| u32::try_from(count).ok()).unwrap_or_default(),
         delay: delay.map(duration),
         age: duration(found.read("age")?),

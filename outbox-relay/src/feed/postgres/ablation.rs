@@ -5,34 +5,45 @@ use inbox_engine::internal::{
     ablation::{Cut, Row, Table},
 };
 
-use super::{operators::failed, retries, rows, turn};
+use super::{operators::failed, parking, rows, store, turn};
 
 pub(in crate::feed) static TABLE: Table = Table::new(ROWS);
 
 const TOKEN: Cut = Cut::new(Rule::TurnHasToken, "token = $2", "$2::uuid IS NOT NULL");
-const SENT: Cut = Cut::new(Rule::MarkNamesEvent, " AND o.event_id = s.event_id", "");
-const FAILED: Cut = Cut::new(Rule::MarkNamesEvent, " AND o.event_id = f.event_id", "");
-
-const LATE: Cut = Cut::new(Rule::MarkNamesEvent, " AND o.event_id = l.event_id", "");
-const LATE_FENCED: Cut = Cut::new(
-    Rule::RetryFenced,
-    "AND EXISTS (SELECT FROM mine) RETURNING o.aggregate_type",
-    "RETURNING o.aggregate_type",
+/// A transaction is in the turn as a whole, or not at all.
+const FENCED: Cut = Cut::new(Rule::RetryFenced, "epoch = $1 AND", "$1 IS NOT NULL OR");
+const MARKED: Cut = Cut::new(Rule::MarkNamesEvent, " AND o.event_id = s.event_id", "");
+const NAMED: Cut = Cut::new(Rule::MarkNamesEvent, " AND o.event_id = s.event", "");
+const RELEASE: Cut = Cut::new(
+    Rule::ReleaseAfterDelivery,
+    "FROM run r WHERE p.seq = r.seq",
+    "FROM run r WHERE false",
 );
-const LATE_RELEASE: Cut =
-    Cut::new(Rule::ReleaseAfterDelivery, "FROM late ORDER", "FROM late WHERE false ORDER");
-const DUE: Cut = Cut::new(Rule::RetryAwaitsTime, " AND retry_at <= now()", "");
-const BLOCKED: Cut = Cut::new(Rule::RetryKeepsPlace, "AND f.seq < o.seq) AS", "AND false) AS");
-const WRITTEN: Cut = Cut::new(Rule::ActsAreWritten, "HAVING count(*) > 0", "HAVING false");
+const DUE: Cut = Cut::new(Rule::RetryAwaitsTime, "p.due_at <= now()", "p.due_at IS NOT NULL");
+const DUE_STILL: Cut = Cut::new(Rule::RetryAwaitsTime, "now() >= p.due_at", "p.due_at IS NOT NULL");
+const BLOCKED: Cut = Cut::new(
+    Rule::RetryKeepsPlace,
+    "f.seq < p.seq
+            AND",
+    "false
+            AND",
+);
+const PLACE: Cut = Cut::new(Rule::RetryKeepsPlace, "WHERE place = earlier", "WHERE true");
+const WRITTEN: Cut = Cut::new(Rule::ActsAreWritten, "WHERE $5 > 0", "WHERE false");
 
 static ROWS: &[Row] = &[
     (turn::TEXTS.keep, &[TOKEN]),
     (turn::TEXTS.give_up, &[TOKEN]),
-    (rows::MARK_SENT, &[TOKEN, SENT]),
-    (rows::MARK, &[TOKEN, SENT, FAILED, LATE, LATE_FENCED, LATE_RELEASE]),
-    (retries::DUE, &[DUE, BLOCKED]),
-    (failed::RETRY, &[WRITTEN]),
-    (failed::DISCARD, &[WRITTEN]),
+    (rows::MARK_SENT, &[TOKEN, MARKED]),
+    (store::TEXTS.mine, &[TOKEN, FENCED]),
+    (store::TEXTS.sent, &[NAMED]),
+    (store::TEXTS.delivered, &[NAMED]),
+    (store::TEXTS.unpark, &[NAMED]),
+    (store::TEXTS.leave_feed, &[NAMED]),
+    (store::TEXTS.park, &[NAMED]),
+    (store::TEXTS.promote, &[RELEASE]),
+    (parking::CLAIM, &[TOKEN, DUE, DUE_STILL, BLOCKED, PLACE]),
+    (failed::WRITE, &[WRITTEN]),
 ];
 
 #[cfg(test)]

@@ -18,37 +18,57 @@ WHERE t.tgname = 'outbox_adopt' AND t.tgparentid = 0 AND o.oid = 'outbox_events'
     SELECT FROM pg_subscription_rel s WHERE s.srrelid = t.tgrelid
         OR s.srrelid IN (SELECT p.relid FROM pg_partition_tree(t.tgrelid) p)))";
 
+/// The first parked rows of a state, and for how many seconds each waits. Not as a join: PostgreSQL may read the whole table
+/// for that.
+macro_rules! parked {
+    ($columns:literal, $state:literal, $rows:literal) => {
+        concat!(
+            "SELECT ",
+            $columns,
+            ", (SELECT date_part('epoch', now()) - date_part('epoch', greatest(e.created_at, e.deliver_after))
+        FROM outbox_events e WHERE e.seq = p.seq) AS waits
+    FROM outbox_parked p WHERE state = '",
+            $state,
+            "' ORDER BY seq LIMIT ",
+            $rows
+        )
+    };
+}
+
 impl InspectionSql for Postgres {
     /// Each look is at one index in its order, or at one row. 20,000 rows that wait take 3 ms.
-    const READING: &'static str = "SELECT
-    (SELECT count(*) FROM (SELECT seq FROM outbox_events WHERE sent_at IS NULL AND failed_at IS NULL
-        ORDER BY seq LIMIT 20000) w) AS unsent,
-    o.seq AS oldest, o.waits AS oldest_waits, d.waits AS retry_waits, d.failing AS failing_waits, t.waits AS named_waits,
+    const READING: &'static str = concat!("SELECT least(20000, w.rows + y.rows) AS unsent, least(o.seq, r.seq) AS oldest,
+    greatest(o.waits, r.waits, f.waits, s.waits, t.waits) AS oldest_waits, f.waits AS oldest_retry,
     (SELECT seq FROM outbox_events ORDER BY seq DESC LIMIT 1) AS newest,
-    s.rows AS set_aside, d.rows - d.delayed AS retrying, d.delayed,
-    t.rows - t.destinations AS without_topic, t.destinations AS without_destination,
-    (SELECT count(*) FROM (SELECT seq FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL
-        ORDER BY aggregate_type, aggregate_id, seq LIMIT 2000) t) AS together,
-    z.table_bytes, z.index_bytes,
-    coalesce(date_part('epoch', r.lease_until) - date_part('epoch', now()), 0) AS lease
-FROM (SELECT count(*) AS rows FROM (SELECT seq FROM outbox_events
-    WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND NOT held AND retry_at IS NULL AND waits_for IS NULL
-    ORDER BY seq LIMIT 1000) a) s
-CROSS JOIN (SELECT count(*) AS rows, count(*) FILTER (WHERE deliver_after > now()) AS delayed,
-        max(date_part('epoch', now()) - date_part('epoch', since)) FILTER (WHERE coalesce(deliver_after <= now(), true)) AS waits,
-        max(date_part('epoch', now()) - date_part('epoch', since)) FILTER (WHERE attempts > 0) AS failing
-    FROM (SELECT deliver_after, attempts, greatest(created_at, deliver_after) AS since FROM outbox_events
-        WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND NOT held AND retry_at IS NOT NULL
-        ORDER BY retry_at, seq LIMIT 1000) b) d
-CROSS JOIN (SELECT count(*) AS rows, count(*) FILTER (WHERE waits_for LIKE 'destination %') AS destinations,
-        max(date_part('epoch', now()) - date_part('epoch', since)) AS waits
-    FROM (SELECT waits_for, greatest(created_at, deliver_after) AS since FROM outbox_events WHERE waits_for IS NOT NULL ORDER BY waits_for, seq LIMIT 1000) c) t
+    p.rows AS set_aside, f.rows AS retrying, s.rows AS delayed,
+    t.topics AS without_topic, t.rows - t.topics AS without_destination, b.rows AS held, z.table_bytes, z.index_bytes,
+    coalesce(date_part('epoch', l.lease_until) - date_part('epoch', now()), 0) AS lease
+FROM (SELECT count(*) AS rows FROM (SELECT seq FROM outbox_events WHERE sent_at IS NULL AND parked_at IS NULL
+    ORDER BY seq LIMIT 20000) w) w
+CROSS JOIN (SELECT count(*) AS rows FROM (SELECT seq FROM outbox_parked WHERE state = 'ready' ORDER BY seq LIMIT 20000) y) y
+CROSS JOIN (SELECT count(*) AS rows FROM (SELECT seq FROM outbox_parked WHERE state = 'parked' ORDER BY seq LIMIT 1000) p) p
+CROSS JOIN (SELECT count(*) AS rows FROM (SELECT seq FROM outbox_parked WHERE state = 'behind' ORDER BY seq LIMIT 2000) b) b
+CROSS JOIN (SELECT count(*) AS rows, max(waits) AS waits
+    FROM (",
+        parked!("seq", "retry", "1000"),
+        ") f) f
+CROSS JOIN (SELECT count(*) AS rows, max(waits) FILTER (WHERE due_at <= now()) AS waits
+    FROM (",
+        parked!("seq, due_at", "scheduled", "1000"),
+        ") s) s
+CROSS JOIN (SELECT count(*) AS rows, count(*) FILTER (WHERE destination LIKE 'kafka:%') AS topics,
+        max(waits) AS waits
+    FROM (",
+        parked!("seq, destination", "waiting", "1000"),
+        ") t) t
 LEFT JOIN (SELECT seq, date_part('epoch', now()) - date_part('epoch', greatest(created_at, deliver_after)) AS waits
-    FROM outbox_events
-    WHERE sent_at IS NULL AND failed_at IS NULL ORDER BY seq LIMIT 1) o ON true
-LEFT JOIN outbox_relays r ON true
+    FROM outbox_events WHERE sent_at IS NULL AND parked_at IS NULL ORDER BY seq LIMIT 1) o ON true
+LEFT JOIN (",
+        parked!("seq", "ready", "1"),
+        ") r ON true
+LEFT JOIN outbox_relays l ON true
 CROSS JOIN (SELECT sum(pg_table_size(oid))::bigint AS table_bytes, sum(pg_indexes_size(oid))::bigint AS index_bytes FROM (
-    SELECT relid::oid AS oid FROM pg_partition_tree('outbox_events') UNION SELECT 'outbox_events'::regclass::oid) p) z";
+    SELECT relid::oid AS oid FROM pg_partition_tree('outbox_events') UNION SELECT 'outbox_events'::regclass::oid) p) z");
 
     async fn doubts(session: &mut PgConnection) -> Result<Vec<Finding>, FeedError> {
         let row = Self::fetch_one(session, DURABILITY, &[]).await?;

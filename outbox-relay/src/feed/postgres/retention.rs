@@ -13,15 +13,15 @@ use crate::{
 };
 
 /// $1 age in milliseconds, $2 chunk, $3 behind which number. What was written first was sent first, or nearly, so that
-/// behind rows that were sent lately nothing is old enough. What is set aside or not sent yet says nothing: its destination
+/// behind rows that were sent lately nothing is old enough. What is parked or not sent yet says nothing: its destination
 /// may be out, or its time may not have come.
 const PRUNE: &str = "WITH page AS MATERIALIZED (
     SELECT seq, coalesce(sent_at, discarded_at) <= now() - $1 * interval '1 millisecond' AS old,
-        failed_at IS NOT NULL AS failed FROM outbox_events WHERE seq > $3 ORDER BY seq LIMIT $2),
+        parked_at IS NOT NULL AS parked FROM outbox_events WHERE seq > $3 ORDER BY seq LIMIT $2),
 gone AS (DELETE FROM outbox_events o USING page p
     WHERE o.seq = p.seq AND p.old RETURNING 1)
 SELECT (SELECT count(*) FROM gone), max(seq),
-    coalesce(bool_and(old IS NOT FALSE) AND (bool_and(failed OR old IS TRUE) OR count(*) = $2), true),
+    coalesce(bool_and(old IS NOT FALSE) AND (bool_and(parked OR old IS TRUE) OR count(*) = $2), true),
     coalesce(bool_or(NOT old), false) AND NOT coalesce(bool_or(old), false) FROM page";
 
 impl Retention for Postgres {

@@ -23,6 +23,9 @@ const COMMIT: &str = "COMMIT";
 const ORDERED: [&str; 3] = ["enable_bitmapscan", "enable_seqscan", "enable_sort"];
 const ORDERED_BY_TRANSACTION: &str = "; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_seqscan = off; \
     SET LOCAL enable_sort = off";
+/// The longest that a transaction stays open between two statements, in milliseconds. A relay that is frozen within one
+/// would keep the row of its turn locked, and nobody could take that over.
+const IDLE_MAX: &str = "2000";
 /// The longest that opening a session may take.
 pub(super) const OPEN_MAX: Duration = Duration::from_secs(10);
 /// The longest that closing one may take.
@@ -72,7 +75,7 @@ impl PgSettings {
         let ordered = if self.ordered { ORDERED_BY_TRANSACTION } else { "" };
         format!(
             "{BEGIN}; SET LOCAL statement_timeout = {millis}; SET LOCAL lock_timeout = {millis}; \
-             SET LOCAL jit = off{path}{ordered}"
+             SET LOCAL idle_in_transaction_session_timeout = {IDLE_MAX}; SET LOCAL jit = off{path}{ordered}"
         )
     }
 }
@@ -101,6 +104,7 @@ impl Sessions for Postgres {
             options = options.options([
                 ("statement_timeout", timeout.as_str()),
                 ("lock_timeout", timeout.as_str()),
+                ("idle_in_transaction_session_timeout", IDLE_MAX),
                 // A statement of its own is a transaction, whose failures of serialization would be outages.
                 ("default_transaction_isolation", "read committed"),
                 // For 500 of ten million held rows, code is compiled for 200 ms and runs for 2.

@@ -5,35 +5,42 @@ use inbox_engine::internal::{
     ablation::{Cut, Row, Table},
 };
 
-use super::{operators::failed, retries, rows, turn};
+use super::{operators::failed, parking, store, turn};
 
 pub(in crate::feed) static TABLE: Table = Table::new(ROWS);
 
 const TOKEN: Cut = Cut::new(Rule::TurnHasToken, "token = ?2", "?2 IS NOT NULL");
-
 /// A transaction is in the turn as a whole, or not at all.
 const FENCED: Cut = Cut::new(Rule::RetryFenced, "epoch = ?1 AND", "?1 IS NOT NULL OR");
+const NAMED: Cut = Cut::new(Rule::MarkNamesEvent, " AND lower(hex(o.event_id)) = s.event", "");
+const RELEASE: Cut =
+    Cut::new(Rule::ReleaseAfterDelivery, "WHERE p.seq = r.seq AND", "WHERE false AND");
 const DUE: Cut = Cut::new(
     Rule::RetryAwaitsTime,
-    " AND retry_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER)",
-    "",
+    "p.due_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER)",
+    "p.due_at IS NOT NULL",
 );
-const BLOCKED: Cut = Cut::new(Rule::RetryKeepsPlace, "AND f.seq < o.seq) AS", "AND false) AS");
-const WRITTEN: Cut = Cut::new(
-    Rule::ActsAreWritten,
-    "VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-    "SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE false",
+const BLOCKED: Cut = Cut::new(
+    Rule::RetryKeepsPlace,
+    "f.seq < p.seq
+                AND",
+    "false
+                AND",
 );
+const PLACE: Cut = Cut::new(Rule::RetryKeepsPlace, "WHERE place = earlier", "WHERE true");
+const WRITTEN: Cut = Cut::new(Rule::ActsAreWritten, "WHERE ?5 > 0", "WHERE false");
 
 static ROWS: &[Row] = &[
     (turn::TEXTS.keep, &[TOKEN]),
     (turn::TEXTS.give_up, &[TOKEN]),
-    (rows::MINE, &[TOKEN, FENCED]),
-    (rows::SENT, &[Cut::new(Rule::MarkNamesEvent, " AND outbox_events.event_id = s.event_id", "")]),
-    (rows::FAILED, &[Cut::new(Rule::MarkNamesEvent, "event_id = ?2", "?2 IS NOT NULL")]),
-    (rows::LATE, &[Cut::new(Rule::MarkNamesEvent, " AND outbox_events.event_id = l.event_id", "")]),
-    (rows::LATE_ASK, &[Cut::new(Rule::ReleaseAfterDelivery, "WHERE true", "WHERE false")]),
-    (retries::DUE, &[DUE, BLOCKED]),
+    (store::TEXTS.mine, &[TOKEN, FENCED]),
+    (store::TEXTS.sent, &[NAMED]),
+    (store::TEXTS.delivered, &[NAMED]),
+    (store::TEXTS.unpark, &[NAMED]),
+    (store::TEXTS.leave_feed, &[NAMED]),
+    (store::TEXTS.park, &[NAMED]),
+    (store::TEXTS.promote, &[RELEASE]),
+    (parking::CLAIM, &[DUE, BLOCKED, PLACE]),
     (failed::WRITE, &[WRITTEN]),
 ];
 

@@ -13,39 +13,40 @@ const DURABLE: &str = "PRAGMA synchronous";
 impl InspectionSql for Sqlite {
     /// How large a table is no file says without reading it. SQLite would take the table itself, which is in the order
     /// of its numbers, too.
-    const READING: &'static str = "SELECT
-    (SELECT count(*) FROM (SELECT seq FROM outbox_events INDEXED BY outbox_events_unsent
-        WHERE sent_at IS NULL AND failed_at IS NULL ORDER BY seq LIMIT 20000)) AS unsent,
-    o.seq AS oldest, o.waits AS oldest_waits, d.waits AS retry_waits, d.failing AS failing_waits, t.waits AS named_waits,
+    const READING: &'static str = "SELECT min(20000, w.rows + y.rows) AS unsent,
+    min(coalesce(o.seq, r.seq), coalesce(r.seq, o.seq)) AS oldest,
+    nullif(max(coalesce(o.waits, -1e15), coalesce(r.waits, -1e15), coalesce(f.waits, -1e15), coalesce(s.waits, -1e15),
+        coalesce(t.waits, -1e15)), -1e15) AS oldest_waits, f.waits AS oldest_retry,
     (SELECT seq FROM outbox_events ORDER BY seq DESC LIMIT 1) AS newest,
-    s.rows AS set_aside, d.rows - d.delayed AS retrying, d.delayed,
-    t.rows - t.destinations AS without_topic, t.destinations AS without_destination,
-    (SELECT count(*) FROM (SELECT seq FROM outbox_events INDEXED BY outbox_events_failed
-        WHERE failed_at IS NOT NULL AND discarded_at IS NULL
-        ORDER BY aggregate_type, aggregate_id, seq LIMIT 2000)) AS together,
+    p.rows AS set_aside, f.rows AS retrying, s.rows AS delayed,
+    t.topics AS without_topic, t.rows - t.topics AS without_destination, b.rows AS held,
     NULL AS table_bytes, NULL AS index_bytes,
-    coalesce(r.lease_until / 1000.0 - unixepoch('subsec'), 0.0) AS lease
-FROM (SELECT count(*) AS rows FROM (SELECT seq FROM outbox_events INDEXED BY outbox_events_set_aside
-    WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND held = 0 AND retry_at IS NULL AND waits_for IS NULL
-    ORDER BY seq LIMIT 1000)) s
-CROSS JOIN (SELECT count(*) AS rows,
-        count(*) FILTER (WHERE deliver_after > CAST(unixepoch('subsec') * 1000 AS INTEGER)) AS delayed,
-        max(unixepoch('subsec') - since / 1000.0)
-            FILTER (WHERE coalesce(deliver_after <= CAST(unixepoch('subsec') * 1000 AS INTEGER), 1)) AS waits,
-        max(unixepoch('subsec') - since / 1000.0) FILTER (WHERE attempts > 0) AS failing
-    FROM (SELECT deliver_after, attempts, max(created_at, coalesce(deliver_after, created_at)) AS since
-        FROM outbox_events INDEXED BY outbox_events_retries
-        WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND held = 0 AND retry_at IS NOT NULL
-        ORDER BY retry_at, seq LIMIT 1000)) d
-CROSS JOIN (SELECT count(*) AS rows, count(*) FILTER (WHERE waits_for LIKE 'destination %') AS destinations,
-        max(unixepoch('subsec') - since / 1000.0) AS waits
-    FROM (SELECT waits_for, max(created_at, coalesce(deliver_after, created_at)) AS since
-        FROM outbox_events INDEXED BY outbox_events_waits
-        WHERE waits_for IS NOT NULL ORDER BY waits_for, seq LIMIT 1000)) t
+    coalesce(l.lease_until / 1000.0 - unixepoch('subsec'), 0.0) AS lease
+FROM (SELECT count(*) AS rows FROM (SELECT seq FROM outbox_events INDEXED BY outbox_events_unsent
+    WHERE sent_at IS NULL AND parked_at IS NULL ORDER BY seq LIMIT 20000)) w
+CROSS JOIN (SELECT count(*) AS rows FROM (SELECT seq FROM outbox_parked INDEXED BY outbox_parked_states
+    WHERE state = 'ready' ORDER BY seq LIMIT 20000)) y
+CROSS JOIN (SELECT count(*) AS rows FROM (SELECT seq FROM outbox_parked INDEXED BY outbox_parked_states
+    WHERE state = 'parked' ORDER BY seq LIMIT 1000)) p
+CROSS JOIN (SELECT count(*) AS rows FROM (SELECT seq FROM outbox_parked INDEXED BY outbox_parked_states
+    WHERE state = 'behind' ORDER BY seq LIMIT 2000)) b
+CROSS JOIN (SELECT count(*) AS rows, max(unixepoch('subsec') - max(e.created_at, coalesce(e.deliver_after, e.created_at)) / 1000.0) AS waits
+    FROM (SELECT seq FROM outbox_parked INDEXED BY outbox_parked_states WHERE state = 'retry' ORDER BY seq LIMIT 1000) f
+        LEFT JOIN outbox_events e ON e.seq = f.seq) f
+CROSS JOIN (SELECT count(*) AS rows, max(unixepoch('subsec') - max(e.created_at, coalesce(e.deliver_after, e.created_at)) / 1000.0)
+        FILTER (WHERE due_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER)) AS waits
+    FROM (SELECT seq, due_at FROM outbox_parked INDEXED BY outbox_parked_states WHERE state = 'scheduled' ORDER BY seq LIMIT 1000) s
+        LEFT JOIN outbox_events e ON e.seq = s.seq) s
+CROSS JOIN (SELECT count(*) AS rows, count(*) FILTER (WHERE destination LIKE 'kafka:%') AS topics, max(unixepoch('subsec') - max(e.created_at, coalesce(e.deliver_after, e.created_at)) / 1000.0) AS waits
+    FROM (SELECT seq, destination FROM outbox_parked INDEXED BY outbox_parked_states WHERE state = 'waiting' ORDER BY seq LIMIT 1000) t
+        LEFT JOIN outbox_events e ON e.seq = t.seq) t
 LEFT JOIN (SELECT seq, unixepoch('subsec') - max(created_at, coalesce(deliver_after, created_at)) / 1000.0 AS waits
     FROM outbox_events INDEXED BY outbox_events_unsent
-    WHERE sent_at IS NULL AND failed_at IS NULL ORDER BY seq LIMIT 1) o
-LEFT JOIN outbox_relays r";
+    WHERE sent_at IS NULL AND parked_at IS NULL ORDER BY seq LIMIT 1) o
+LEFT JOIN (SELECT p.seq, unixepoch('subsec') - max(e.created_at, coalesce(e.deliver_after, e.created_at)) / 1000.0 AS waits
+    FROM (SELECT seq FROM outbox_parked INDEXED BY outbox_parked_states WHERE state = 'ready' ORDER BY seq LIMIT 1) p
+        LEFT JOIN outbox_events e ON e.seq = p.seq) r
+LEFT JOIN outbox_relays l";
 
     async fn doubts(session: &mut SqliteConnection) -> Result<Vec<Finding>, FeedError> {
         let level: i64 = Self::fetch_one(session, DURABLE, &[]).await?.at(0)?;
@@ -91,14 +92,16 @@ mod tests {
         assert_eq!(Sqlite::reading(&mut session).await.unwrap(), Reading::default());
         run(
             &mut session,
-            "INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id, created_at, sent_at, failed_at,
-                held, waits_for, retry_at, deliver_after)
-            SELECT randomblob(16), 'T', 'A', n, unixepoch() * 1000 - CASE n WHEN 14 THEN 90000 WHEN 11 THEN 120000 ELSE 60000 END, CASE WHEN n <= 10 THEN 1 END,
-                CASE WHEN n BETWEEN 11 AND 20 THEN 1 END, n BETWEEN 17 AND 20,
-                CASE WHEN n BETWEEN 11 AND 12 THEN 'no-such' WHEN n = 13 THEN 'destination shop' END,
-                CASE WHEN n IN (14, 15, 17) THEN 9000000000000 END, CASE WHEN n = 15 THEN 9000000000000 END
+            "INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id, created_at, sent_at, parked_at)
+            SELECT randomblob(16), 'T', 'A', n, unixepoch() * 1000 - CASE n WHEN 14 THEN 90000 WHEN 11 THEN 120000 ELSE 60000 END,
+                CASE WHEN n <= 10 THEN 1 END, CASE WHEN n BETWEEN 11 AND 21 THEN 1 END
             FROM (WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 25000) SELECT n FROM n);
-            UPDATE outbox_events SET attempts = 2 WHERE seq = 14;
+            INSERT INTO outbox_parked (seq, state, destination, due_at, attempts, aggregate_type, aggregate_id)
+            SELECT column1, column2, column3, column4, column5, 'A', column1 FROM (VALUES
+                (11, 'waiting', 'kafka:no-such', 1, 0), (12, 'waiting', 'kafka:no-such', 1, 0), (13, 'waiting', 'shop', 1, 0),
+                (14, 'retry', 'kafka', 9000000000000, 2), (15, 'scheduled', 'kafka', 9000000000000, 0),
+                (16, 'parked', 'kafka', NULL, 0), (17, 'behind', 'kafka', NULL, 0), (18, 'behind', 'kafka', NULL, 0),
+                (19, 'behind', 'kafka', NULL, 0), (20, 'behind', 'kafka', NULL, 0), (21, 'ready', 'kafka', 1, 0));
             UPDATE outbox_relays SET owner = 'me', lease_until = unixepoch() * 1000 + 30000",
         )
         .await;
@@ -140,8 +143,9 @@ mod tests {
         let steps: Vec<&str> = plan.iter().map(|(.., step)| step.as_str()).collect();
         let sorts = steps.iter().filter(|step| step.contains("TEMP B-TREE")).count();
         let looks = steps.iter().filter(|step| step.contains("outbox_events USING"));
-        assert_eq!((sorts, looks.count()), (0, 6), "{steps:#?}");
-        // The fifth takes the last row of the table.
+        let parked = steps.iter().filter(|step| step.contains("INDEX outbox_parked_states"));
+        assert_eq!((sorts, looks.count(), parked.count()), (0, 2, 7), "{steps:#?}");
+        // The newest row is the last of the table.
         let scans = steps.iter().filter(|step| **step == "SCAN outbox_events").count();
         assert_eq!(scans, 1, "{steps:#?}");
     }

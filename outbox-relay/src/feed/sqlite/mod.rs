@@ -3,14 +3,14 @@
 #[cfg(feature = "ablation")]
 pub(super) mod ablation;
 mod client;
-mod holding;
 mod inspection;
 #[cfg(feature = "cli")]
 mod operators;
+mod parking;
 mod retention;
-mod retries;
 mod rows;
 mod sequence;
 mod session;
+mod store;
 mod turn;
 mod wake;

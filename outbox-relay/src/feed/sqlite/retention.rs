@@ -13,12 +13,12 @@ use crate::{
 };
 
 /// ?1 age in milliseconds, ?2 chunk, ?3 behind which number. What was written first was sent first, or nearly, so that
-/// behind rows that were sent lately nothing is old enough. What is set aside or not sent yet says nothing: its destination
+/// behind rows that were sent lately nothing is old enough. What is parked or not sent yet says nothing: its destination
 /// may be out, or its time may not have come.
-const PAGE: &str = "SELECT max(seq), coalesce(min(old IS NOT 0) AND (min(failed OR old IS 1) OR count(*) = ?2), 1),
+const PAGE: &str = "SELECT max(seq), coalesce(min(old IS NOT 0) AND (min(parked OR old IS 1) OR count(*) = ?2), 1),
     coalesce(max(NOT old), 0) AND NOT coalesce(max(old), 0), coalesce(max(old), 0)
 FROM (SELECT seq, coalesce(sent_at, discarded_at) <= CAST(unixepoch('subsec') * 1000 AS INTEGER) - ?1 AS old,
-        failed_at IS NOT NULL AS failed FROM outbox_events WHERE seq > ?3 ORDER BY seq LIMIT ?2)";
+        parked_at IS NOT NULL AS parked FROM outbox_events WHERE seq > ?3 ORDER BY seq LIMIT ?2)";
 /// ?1 age in milliseconds, ?2 and ?3 between which numbers.
 const PRUNE: &str = "DELETE FROM outbox_events WHERE seq > ?2 AND seq <= ?3
     AND coalesce(sent_at, discarded_at) <= CAST(unixepoch('subsec') * 1000 AS INTEGER) - ?1";

@@ -1,5 +1,8 @@
-//! What a feed has to do with rows that wait for another attempt, whatever the database.
+//! What a feed has to do with rows that cannot go now, whatever the database.
 
+mod decisions;
+#[cfg(feature = "postgres")]
+mod plans;
 mod scenarios;
 #[cfg(feature = "postgres")]
 mod services;
@@ -8,22 +11,20 @@ mod snapshot;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
-#[cfg(feature = "postgres")]
-pub(super) use services::session;
-
 use std::time::Duration;
 
 use uuid::Uuid;
 
 use super::flow::{Read as _, SqlClient};
 use crate::port::{
-    FailedRows, Measurements, Overviews, Retention, Rounds, Row, RowFailure, RowId, RowQuery,
-    Schema, Turn, TurnAnswer, TurnRequest,
+    Conclusion, FailedRows, Measurements, Overviews, ParkState, Parking, Retention, Rounds, Row,
+    RowId, RowQuery, Schema, Stored, Turn, TurnAnswer, TurnRequest,
 };
 
-/// A look from the start that finds all rows of a test.
-const LOOK: RowQuery =
-    RowQuery { window: 100, events_max: 100, bytes_max: 1 << 20, above: 0, few: true, aside: true };
+const HOUR: Duration = Duration::from_hours(1);
+
+/// A read from the start that finds all rows of a test.
+const LOOK: RowQuery = RowQuery { floor: 0, read_to: 0, rows_max: 100, bytes_max: 1 << 20 };
 
 /// A database, and what tests say to it by hand.
 trait Tested: SqlClient + Rounds + FailedRows + Overviews + Measurements + Retention + Schema {
@@ -84,32 +85,87 @@ impl<F: Tested> Place<F> {
         }
     }
 
-    /// What a look finds.
+    /// What a read finds.
     async fn unsent(&mut self) -> Vec<Row> {
         F::unsent(&mut self.session, LOOK).await.unwrap().rows
     }
 
-    async fn due(&mut self) -> Vec<Row> {
-        F::due(&mut self.session, 100, 1 << 20).await.unwrap()
+    /// What can be claimed of a destination.
+    async fn claim(&mut self, destination: &str) -> Vec<Row> {
+        let claimed = F::claim(&mut self.session, self.turn, destination, 100, 1 << 20).await;
+        claimed.unwrap().expect("the turn is ours")
     }
 
+    /// As if the memory of the turn were lost.
+    async fn forget(&mut self) {
+        F::end_claims(&mut self.session, self.turn).await.unwrap();
+    }
+
+    /// When the first row of the destination of these tests may go.
     async fn next_due(&mut self) -> Option<Duration> {
-        F::next_due(&mut self.session).await.unwrap()
+        let due = F::due_destinations(&mut self.session, self.turn).await.unwrap();
+        due.into_iter().find(|due| due.destination == SHOP).map(|due| due.after)
     }
 
     /// The time of all that waits has come.
     async fn pass_time(&mut self) {
-        let sql =
-            format!("UPDATE outbox_events SET retry_at = {} WHERE retry_at IS NOT NULL", F::PAST);
+        let sql = format!("UPDATE outbox_parked SET due_at = {} WHERE due_at IS NOT NULL", F::PAST);
         self.run(&sql).await;
     }
 
-    /// The row of a number.
     async fn id(&mut self, seq: i64) -> RowId {
-        let all = self.unsent().await;
-        all.iter().find(|row| row.id.seq == seq).expect("it is unsent").id
+        let sql = format!("SELECT event_id FROM outbox_events WHERE seq = {seq}");
+        let sql: &'static str = Box::leak(sql.into_boxed_str());
+        let row = F::fetch_one(&mut self.session, sql, &[]).await.unwrap();
+        RowId { seq, event: row.at(0).unwrap() }
+    }
+
+    async fn store(&mut self, conclusion: &Conclusion) -> Stored {
+        F::store(&mut self.session, self.turn, conclusion).await.unwrap()
+    }
+
+    async fn park(&mut self, parked: Vec<Parking>) {
+        let conclusion = Conclusion { parked, ..Conclusion::default() };
+        assert_eq!(self.store(&conclusion).await, Stored::All);
+    }
+
+    async fn deliver(&mut self, delivered: &[RowId]) -> Stored {
+        let delivered = delivered.to_vec();
+        self.store(&Conclusion { delivered, ..Conclusion::default() }).await
+    }
+
+    /// Rows of an aggregate, the first of which is in retry for an hour and the others behind it.
+    async fn waits(&mut self, aggregate: &str, rows: usize) -> RowId {
+        let first = self.number("SELECT coalesce(max(seq), 0) + 1 FROM outbox_events").await;
+        self.append(&vec![aggregate; rows]).await;
+        let mut parked = Vec::new();
+        for (place, seq) in (first..).take(rows).enumerate() {
+            let id = self.id(seq).await;
+            parked.push(match place {
+                0 => retry(id, 1, HOUR),
+                _ => parking(id, ParkState::Behind),
+            });
+        }
+        let id = parked[0].id;
+        self.park(parked).await;
+        id
+    }
+
+    /// The parked rows by number and state.
+    async fn states(&mut self) -> Vec<(i64, String)> {
+        let sql = "SELECT seq, state FROM outbox_parked ORDER BY seq";
+        let found = F::fetch_all(&mut self.session, sql, &[]).await.unwrap();
+        found.iter().map(|row| (row.at(0).unwrap(), row.at(1).unwrap())).collect()
+    }
+
+    /// Parked rows that are like this.
+    async fn parked(&mut self, like: &str) -> i64 {
+        self.number(&format!("SELECT count(*) FROM outbox_parked WHERE {like}")).await
     }
 }
+
+/// Where parked rows of these tests go.
+const SHOP: &str = "shop";
 
 async fn take_turn<F: Tested>(session: &mut F::Session) -> Turn {
     let lease = Duration::from_mins(1);
@@ -120,10 +176,22 @@ async fn take_turn<F: Tested>(session: &mut F::Session) -> Turn {
     }
 }
 
+/// A row that is parked without an attempt.
+fn parking(id: RowId, state: ParkState) -> Parking {
+    let (event, destination) = (String::new(), SHOP.to_owned());
+    let after = Duration::ZERO;
+    Parking { id, event, state, after, destination, attempts: 0, error: None, claimed: false }
+}
+
 /// A row that could not be delivered.
-fn failure(id: RowId, attempts: u32, retry_after: Option<Duration>) -> RowFailure {
-    let (event, error) = (String::new(), "503".into());
-    RowFailure { id, event, error, waits_for: None, attempts, retry_after }
+fn retry(id: RowId, attempts: u32, after: Duration) -> Parking {
+    let error = Some("503".to_owned());
+    Parking { after, attempts, error, ..parking(id, ParkState::Retry) }
+}
+
+/// States as [`Place::states`] answers them.
+fn states(of: &[(i64, &str)]) -> Vec<(i64, String)> {
+    of.iter().map(|(seq, state)| (*seq, (*state).to_owned())).collect()
 }
 
 fn seqs(rows: &[Row]) -> Vec<i64> {

@@ -9,13 +9,13 @@ use super::{
     Place,
     services::{dropped, session},
 };
-use crate::port::{Marked, Marks, Retention as _, RowId, RowQuery, Rows as _, Turns as _};
+use crate::port::{Conclusion, Retention as _, RowId, RowQuery, Rows as _, Stored, Turns as _};
 
 /// Pages of the outbox and of its indexes that this session has looked at.
 const LOOKED_AT: &str = "SELECT sum(pg_stat_get_xact_blocks_fetched(oid))::bigint FROM (
-    SELECT t.oid FROM unnest('{outbox_relays, outbox_events, outbox_releases}'::regclass[]) t(oid)
+    SELECT t.oid FROM unnest('{outbox_relays, outbox_events, outbox_parked}'::regclass[]) t(oid)
     UNION ALL SELECT indexrelid FROM pg_index WHERE indrelid IN ('outbox_relays'::regclass, 'outbox_events'::regclass,
-        'outbox_releases'::regclass)) all_of_them";
+        'outbox_parked'::regclass)) all_of_them";
 const LEASE: Duration = Duration::from_secs(15);
 /// Of an hour and a half. The one row of turns has a new version each five seconds, and a mark reads them all: a page for
 /// seventy, which is let be.
@@ -68,18 +68,11 @@ impl Place<Postgres> {
         assert!(kept.is_some());
     }
 
-    /// Pages of a look, a mark, a sign of life and a step of pruning, behind rows that are done with.
+    /// Pages of a read, a mark, a sign of life and a step of pruning, behind rows that are done with.
     async fn cost(&mut self, sent: i64) -> [i64; 4] {
         let mut pages = Vec::new();
         let mut before = self.number(LOOKED_AT).await;
-        let look = RowQuery {
-            window: 10,
-            events_max: 10,
-            bytes_max: 1 << 20,
-            above: sent,
-            few: true,
-            aside: false,
-        };
+        let look = RowQuery { floor: sent, read_to: 0, rows_max: 10, bytes_max: 1 << 20 };
         let found = Postgres::unsent(&mut self.session, look).await.unwrap();
         let ids: Vec<RowId> = found.rows.iter().map(|row| row.id).collect();
         assert_eq!(ids.first().map(|id| id.seq), Some(sent + 1));
@@ -87,9 +80,9 @@ impl Place<Postgres> {
             match step {
                 0 => {}
                 1 => {
-                    let marks = Marks { sent: &ids, ..Marks::default() };
-                    let marked = Postgres::mark(&mut self.session, self.turn, marks).await.unwrap();
-                    assert_eq!(marked, Marked::All);
+                    let sent = Conclusion { sent: ids.clone(), ..Conclusion::default() };
+                    let stored = Postgres::store(&mut self.session, self.turn, &sent).await;
+                    assert_eq!(stored.unwrap(), Stored::All);
                 }
                 2 => self.keep().await,
                 _ => {

@@ -2,6 +2,14 @@
 
 use crate::port::{FeedError, Sessions};
 
+/// What is before the name of a destination that a row waits for, where it would else stand for a topic.
+pub(crate) const DESTINATION: &str = "destination ";
+
+/// Whether what a row waits for is a destination; a topic has no blank in its name.
+pub(crate) fn is_destination(name: &str) -> bool {
+    name.starts_with(DESTINATION)
+}
+
 /// A row that was set aside, for people.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
 pub(crate) struct FailedRow {
@@ -17,15 +25,15 @@ pub(crate) struct FailedRow {
     pub topic: Option<String>,
     /// How long ago it was set aside, or tried last.
     pub failed_seconds: i64,
-    /// How often it was tried in vain.
+    /// How many attempts have failed.
     pub attempts: i64,
-    /// In how long it is tried again by itself, not below zero. `None`: a person decides, or its topic comes.
+    /// In how long it is tried again by itself, not below zero. `None`: a person decides, or it waits for something.
     pub retry_seconds: Option<i64>,
-    /// The topic that it waits for.
+    /// The topic that it waits for, or `destination NAME`.
     pub waits_for: Option<String>,
     /// Why.
     pub error: String,
-    /// Rows that are held behind it, counted up to 10,001.
+    /// Rows that are behind it, counted up to 10,001.
     pub behind: i64,
 }
 
@@ -46,11 +54,13 @@ pub(crate) struct RowContent {
     pub created_at: Option<String>,
     pub deliver_after: Option<String>,
     pub sent_at: Option<String>,
-    pub failed_at: Option<String>,
-    pub held: bool,
+    /// When it was parked, or has failed last.
+    pub parked_at: Option<String>,
+    /// As the parking store has it; `None` where it is not there.
+    pub state: Option<String>,
     pub attempts: i64,
-    pub retry_at: Option<String>,
-    pub waits_for: Option<String>,
+    pub due_at: Option<String>,
+    pub destination: Option<String>,
     pub error: Option<String>,
     pub discarded_at: Option<String>,
     pub discarded_by: Option<String>,
@@ -91,6 +101,8 @@ pub(crate) struct Act<'a> {
 pub(crate) struct Step {
     /// Rows that were changed.
     pub rows: u64,
+    /// Rows that were left as they are, since a relay is delivering them.
+    pub claimed: u64,
     /// The last of them; `None` when there are no more.
     pub last: Option<i64>,
 }
@@ -109,7 +121,7 @@ pub(crate) trait FailedRows: Sessions {
         seq: i64,
         payload_max: usize,
     ) -> impl Future<Output = Result<Option<RowContent>, FeedError>> + Send;
-    /// Lets failed rows be sent once more at once, with all their attempts before them; at most a thousand, the first
+    /// Has failed rows sent once more at once, with all their attempts before them; at most a thousand, the first
     /// behind the number `after`.
     fn retry(
         session: &mut Self::Session,

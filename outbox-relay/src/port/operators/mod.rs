@@ -8,7 +8,9 @@ mod overview;
 mod scripts;
 
 pub(crate) use adoption::{Adoption, Adoptions, DebeziumNeeds, FurtherColumn, TableMapping};
-pub(crate) use failed::{Act, Choice, FailedRow, FailedRows, RowContent, Step};
+pub(crate) use failed::{
+    Act, Choice, DESTINATION, FailedRow, FailedRows, RowContent, Step, is_destination,
+};
 pub(crate) use grants::{Grants, RoleKind};
 pub(crate) use overview::{Overview, Overviews};
 pub(crate) use scripts::Scripts;

@@ -57,6 +57,7 @@ pub(crate) async fn run(args: RelayReadingsArgs) -> ExitCode {
     for learnt in [false, true] {
         if learnt {
             outbox.schema.run("VACUUM ANALYZE outbox_events").await;
+            outbox.schema.run("VACUUM ANALYZE outbox_parked").await;
         }
         let (mut times, mut buffers) = (Vec::new(), 0);
         for _ in 0..rounds {

@@ -50,9 +50,9 @@ pub(super) fn unlike_the_ledger(kept: &Kept) -> Vec<String> {
 }
 
 /// Nothing in a run is wrong with any row.
-pub(super) fn set_aside(kept: &Kept) -> Vec<String> {
-    let set_aside = kept.rows.iter().filter(|row| row.error.is_some());
-    set_aside.map(|row| format!("set aside: {row:?}")).collect()
+pub(super) fn parked(kept: &Kept) -> Vec<String> {
+    let parked = kept.rows.iter().filter(|row| row.error.is_some());
+    parked.map(|row| format!("parked: {row:?}")).collect()
 }
 
 /// Each event that the database has is in its topic.
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn rows_that_need_a_person_are_found() {
         let all = kept(&[row("a", 1), Row { error: Some("no topic".into()), ..row("b", 1) }]);
-        assert_eq!(set_aside(&all).len(), 1);
+        assert_eq!(parked(&all).len(), 1);
         assert_eq!(unlike_the_ledger(&all), [""; 0]);
         let gap = Kept { rows: vec![row("a", 2)], ledger: vec![("a".into(), 2)] };
         assert_eq!(unlike_the_ledger(&gap).len(), 1, "a gap");

@@ -66,7 +66,7 @@ pub struct Report {
     pub copies: usize,
     /// Rows that needed another attempt.
     pub rows_tried_again: i64,
-    /// Times that a person let rows go that were refused for good.
+    /// Parked rows that a person retried.
     pub retries_by_hand: u64,
     /// The most attempts of a row that failed.
     pub attempts_max: i64,
@@ -95,6 +95,7 @@ pub async fn chaos(relay: &Executable, plan: Plan, seed: u64) -> Report {
     outbox.config.relay.lease = LEASE;
     outbox.config.batch.events_max = 100;
     database::prepare(&outbox).await;
+    outbox.record_attempts().await;
     let receiver = Receiver::start(dice(1)).await;
     let mut network = Network::start(&receiver.address.to_string(), dice(2)).await;
     let folder = tempfile::tempdir().expect("a folder");
@@ -114,10 +115,9 @@ pub async fn chaos(relay: &Executable, plan: Plan, seed: u64) -> Report {
     // A frozen relay that woke may still try.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let turns = run.turn().await;
-    let attempts = |what: &str| format!("SELECT coalesce({what}, 0)::bigint FROM outbox_events");
-    let tried = attempts("count(*) FILTER (WHERE attempts > 0)");
-    let rows_tried_again = database::number(&run.outbox, &tried).await;
-    let attempts_max = database::number(&run.outbox, &attempts("max(attempts)")).await;
+    let rows_tried_again =
+        database::number(&run.outbox, "SELECT count(*) FROM recorded_attempts").await;
+    let attempts_max = run.outbox.attempts_max("").await;
     let Run { outbox, database, fleet, faults, wakes, longest, mut violations, .. } = run;
     let kept = super::check::kept(&outbox).await;
     let log = receiver.take_log();

@@ -1,4 +1,4 @@
-//! Somebody who looks after rows that were set aside: by the command, as people do.
+//! A person who retries parked rows: by the command, as people do.
 
 use std::{
     process::Stdio,
@@ -23,7 +23,7 @@ pub(super) struct Person {
 }
 
 impl Person {
-    /// Lets go what is set aside, again and again.
+    /// Retries what is parked, again and again.
     pub(super) fn start(relay: &Executable, outbox: &Outbox) -> Self {
         let retries = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&retries);
@@ -42,7 +42,7 @@ impl Person {
         Self { retries, task }
     }
 
-    /// How many rows were let go.
+    /// How many rows were retried.
     pub(super) fn stop(&self) -> u64 {
         self.task.abort();
         self.retries.load(Relaxed)

@@ -52,7 +52,8 @@ pub enum Answer {
     Forbidden,
     /// 401: an outage, for the relay.
     Unauthorized,
-    /// 422: refused for good, until a person has the row sent once more.
+    /// 422: refused for good, until a person retries the row; unless other aggregates meet the same with no delivery
+    /// between.
     Refused,
     /// 410 of an address that this event has: the same.
     Gone,

@@ -1,10 +1,10 @@
 //! Failed rows: listed, shown, sent once more, given up.
 
-use std::future::Future;
+use serde_json::json;
 
 use crate::{
     feed::{
-        flow::{Read as _, SqlClient, Value, values},
+        flow::{Read as _, Value, shown, store::StoreSql, values},
         rows,
     },
     port::{Act, Choice, FailedRow, FailedRows, FeedError, RowContent, Step},
@@ -15,35 +15,58 @@ const STEP: i64 = 1_000;
 
 /// What a person wants of failed rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Deed {
+enum Deed {
     /// Once more, at once.
     Retry,
     /// Never.
     Discard,
 }
 
+impl Deed {
+    /// As the audit has it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Retry => "retry",
+            Self::Discard => "discard",
+        }
+    }
+}
+
 /// A choice: 1 number, 2 aggregate type, 3 aggregate id, 4 part of the error, 5 event type, each NULL for any; 6 behind
 /// which number, 7 how many.
-pub(crate) type Chosen<'a> = [Value<'a>; 7];
+type Chosen<'a> = [Value<'a>; 7];
+
+/// What a person decides, by steps of one transaction.
+pub(crate) struct ActTexts {
+    /// Holds what a relay claims and stores until the transaction ends; answers the turn that lasts, if one does.
+    pub(crate) lock: &'static str,
+    /// A choice, and 8 the turn that lasts: `seq`, `event_id`, and whether the row is `claimed` in that turn.
+    pub(crate) chosen: &'static str,
+    /// 1 rows as JSON: these have no time before which they are not sent.
+    pub(crate) retry_events: &'static str,
+    /// 1 rows as JSON: as if they were parked for the first time, behind what is before them.
+    pub(crate) retry: &'static str,
+    /// 1 rows as JSON, 2 who.
+    pub(crate) discard_events: &'static str,
+    /// 1 rows as JSON.
+    pub(crate) discard: &'static str,
+    /// 1 what, 2 who, 3 why, 4 the choice in words, 5 how many rows, 6 the ids of their events as JSON.
+    pub(crate) write: &'static str,
+    /// Wakes the relay, where it can be woken.
+    pub(crate) notify: Option<&'static str>,
+}
 
 /// A database with failed rows.
-pub(crate) trait FailedSql: SqlClient {
+pub(crate) trait FailedSql: StoreSql {
     /// A choice.
     const FAILED: &'static str;
     /// 1 number, 2 so many bytes of the payload.
     const CONTENT: &'static str;
+    fn act_texts() -> &'static ActTexts;
     /// Reads the column `event_id`.
     fn event_id(row: &Self::Row) -> Result<String, sqlx::Error>;
     /// Reads a text that somebody wrote.
     fn text(row: &Self::Row, column: &str) -> Result<Option<String>, sqlx::Error>;
-    /// Retries or discards what is chosen, and writes who did so, why, and by which choice. What lets rows go asks for
-    /// what is held behind them, too.
-    fn step(
-        session: &mut Self::Session,
-        deed: Deed,
-        chosen: Chosen<'_>,
-        act: [&str; 3],
-    ) -> impl Future<Output = Result<Step, FeedError>> + Send;
 }
 
 impl<DB: FailedSql> FailedRows for DB {
@@ -73,9 +96,7 @@ impl<DB: FailedSql> FailedRows for DB {
         after: i64,
         act: Act<'_>,
     ) -> Result<Step, FeedError> {
-        let said = said(choice);
-        let act = [act.who, act.why, &said];
-        DB::step(session, Deed::Retry, chosen(choice, after, STEP), act).await
+        Ok(step::<DB>(session, Deed::Retry, (choice, after), act).await?)
     }
 
     async fn discard(
@@ -84,10 +105,73 @@ impl<DB: FailedSql> FailedRows for DB {
         after: i64,
         act: Act<'_>,
     ) -> Result<Step, FeedError> {
-        let said = said(choice);
-        let act = [act.who, act.why, &said];
-        DB::step(session, Deed::Discard, chosen(choice, after, STEP), act).await
+        Ok(step::<DB>(session, Deed::Discard, (choice, after), act).await?)
     }
+}
+
+/// Retries or discards what is chosen, and writes who did so, why, and by which choice. What is behind it may go with it.
+async fn step<DB: FailedSql>(
+    session: &mut DB::Session,
+    deed: Deed,
+    (choice, after): (&Choice, i64),
+    act: Act<'_>,
+) -> Result<Step, sqlx::Error> {
+    let texts = DB::act_texts();
+    DB::begin_writing(session).await?;
+    let turn = DB::fetch_optional(session, texts.lock, &[]).await?;
+    let turn: Option<i64> = turn.map(|row| row.at(0)).transpose()?.flatten();
+    let chosen = [&chosen(choice, after, STEP)[..], &[Value::from(turn)]].concat();
+    let found = DB::fetch_all(session, texts.chosen, &chosen).await?;
+    let (mut numbers, mut ids) = (Vec::new(), Vec::new());
+    let (mut claimed, mut last) = (0, None);
+    for row in &found {
+        let seq: i64 = row.read("seq")?;
+        last = Some(seq);
+        if row.read("claimed")? {
+            claimed += 1;
+        } else {
+            numbers.push(json!({ "seq": seq }));
+            ids.push(DB::event_id(row)?);
+        }
+    }
+    let changed = if numbers.is_empty() {
+        0
+    } else {
+        let numbers = serde_json::Value::from(numbers).to_string();
+        let changed = change::<DB>(session, deed, &numbers, act.who).await?;
+        let (said, count) = (said(choice), rows(ids.len()));
+        let ids = serde_json::Value::from(ids).to_string();
+        let what = deed.name();
+        let values = values![what, act.who, act.why, said.as_str(), count, ids.as_str()];
+        DB::execute(session, texts.write, values).await?;
+        if let Some(notify) = texts.notify {
+            DB::execute(session, notify, &[]).await?;
+        }
+        changed
+    };
+    DB::end_writing(session).await?;
+    Ok(Step { rows: changed, claimed, last })
+}
+
+async fn change<DB: FailedSql>(
+    session: &mut DB::Session,
+    deed: Deed,
+    numbers: &str,
+    who: &str,
+) -> Result<u64, sqlx::Error> {
+    let texts = DB::act_texts();
+    let changed = match deed {
+        Deed::Retry => {
+            DB::execute(session, texts.retry_events, values![numbers]).await?;
+            DB::execute(session, texts.retry, values![numbers]).await?
+        }
+        Deed::Discard => {
+            DB::execute(session, texts.discard_events, values![numbers, who]).await?;
+            DB::execute(session, texts.discard, values![numbers]).await?
+        }
+    };
+    DB::execute(session, DB::store_texts().promote, values![numbers]).await?;
+    Ok(changed)
 }
 
 fn chosen(choice: &Choice, after: i64, most: i64) -> Chosen<'_> {
@@ -120,8 +204,8 @@ fn failed<DB: FailedSql>(row: &DB::Row) -> Result<FailedRow, sqlx::Error> {
         failed_seconds: row.read("failed")?,
         attempts: row.read("attempts")?,
         retry_seconds: row.read("retry")?,
-        waits_for: DB::text(row, "waits_for")?,
-        error: row.read("error")?,
+        waits_for: DB::text(row, "waits_for")?.as_deref().map(shown),
+        error: DB::text(row, "error")?.unwrap_or_default(),
         behind: row.read("behind")?,
     })
 }
@@ -144,11 +228,11 @@ fn content<DB: FailedSql>(row: &DB::Row) -> Result<RowContent, sqlx::Error> {
         created_at: text("created_at")?,
         deliver_after: text("deliver_after")?,
         sent_at: text("sent_at")?,
-        failed_at: text("failed_at")?,
-        held: row.read("held")?,
+        parked_at: text("parked_at")?,
+        state: text("state")?,
         attempts: row.read("attempts")?,
-        retry_at: text("retry_at")?,
-        waits_for: text("waits_for")?,
+        due_at: text("due_at")?,
+        destination: text("destination")?,
         error: text("error")?,
         discarded_at: text("discarded_at")?,
         discarded_by: text("discarded_by")?,

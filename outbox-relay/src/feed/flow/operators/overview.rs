@@ -1,10 +1,7 @@
 //! How the outbox stands, for `status` and `check`.
 
 use crate::{
-    feed::flow::{
-        Columns, Read as _,
-        topics::{TopicSql, topics_behind},
-    },
+    feed::flow::{Columns, Read as _, SqlClient, shown},
     holder,
     port::{
         DESTINATION, FeedError, Overview, Overviews, ReportedOutage, is_destination, read_report,
@@ -12,12 +9,14 @@ use crate::{
 };
 
 /// So many missing topics, and destinations that are out, are named in an overview.
-const TOPICS_SHOWN: usize = 10;
+const NAMES_SHOWN: usize = 10;
 
 /// A database with an overview.
-pub(crate) trait OverviewSql: TopicSql {
+pub(crate) trait OverviewSql: SqlClient {
     /// Counts, the turn, why nothing is shipped.
     const OVERVIEW: &'static str;
+    /// What rows wait for, in the order of the names.
+    const WAITED_FOR: &'static str;
     /// What the relay that has the turn reports; nothing after its lease.
     const REPORT: &'static str;
 }
@@ -25,11 +24,13 @@ pub(crate) trait OverviewSql: TopicSql {
 impl<DB: OverviewSql> Overviews for DB {
     async fn overview(session: &mut DB::Session) -> Result<Overview, FeedError> {
         let mut found = overview(&DB::fetch_one(session, DB::OVERVIEW, &[]).await?)?;
-        let names = topics_behind::<DB>(session, "").await?.into_iter();
+        let names = DB::fetch_all(session, DB::WAITED_FOR, &[]).await?;
+        let names: Vec<String> = names.iter().map(|row| row.at(0)).collect::<Result<_, _>>()?;
+        let names = names.iter().map(|name| shown(name));
         let (mut destinations, mut topics): (Vec<_>, Vec<_>) =
             names.partition(|name| is_destination(name));
-        destinations.truncate(TOPICS_SHOWN);
-        topics.truncate(TOPICS_SHOWN);
+        destinations.truncate(NAMES_SHOWN);
+        topics.truncate(NAMES_SHOWN);
         let bare = |name: &String| name.trim_start_matches(DESTINATION).to_owned();
         found.destinations_out = destinations.iter().map(bare).collect();
         found.missing_topics = topics;

@@ -6,27 +6,27 @@ use crate::feed::flow::operators::overview::OverviewSql;
 
 impl OverviewSql for Postgres {
     const REPORT: &'static str = "SELECT standstill FROM outbox_relays WHERE lease_until > now()";
-    /// What is held is counted in the index of all that is set aside: it may be much.
-    const OVERVIEW: &'static str = "SELECT w.unsent + h.held AS waiting, h.held,
+    const WAITED_FOR: &'static str =
+        "SELECT DISTINCT destination FROM outbox_parked WHERE state = 'waiting' ORDER BY 1";
+    const OVERVIEW: &'static str = "SELECT w.unsent + p.ready + p.behind AS waiting, p.behind AS held,
     greatest(-1e12::float8, least(date_part('epoch', now()) - date_part('epoch', least(
         (SELECT greatest(created_at, deliver_after) FROM outbox_events
-            WHERE sent_at IS NULL AND failed_at IS NULL ORDER BY seq LIMIT 1), d.since, t.since)), 1e12::float8))::bigint AS oldest,
-    greatest(0, h.heads - t.rows - d.rows) AS failed, d.rows - d.delayed AS retrying, d.delayed, d.next AS next_due,
-    t.rows - t.destinations AS waiting_for_topic, t.destinations AS waiting_for_destination,
+            WHERE sent_at IS NULL AND parked_at IS NULL ORDER BY seq LIMIT 1), p.since)), 1e12::float8))::bigint AS oldest,
+    p.parked AS failed, p.retrying, p.delayed,
+    CASE WHEN p.next IS NOT NULL THEN
+        greatest(0, least(date_part('epoch', p.next) - date_part('epoch', now()), 1e9::float8))::bigint END AS next_due,
+    p.topics AS waiting_for_topic, p.destinations AS waiting_for_destination,
     (SELECT count(*) FROM outbox_events WHERE sent_at IS NOT NULL OR discarded_at IS NOT NULL) AS sent,
     r.owner, extract(epoch FROM now() - r.taken_at)::bigint AS taken,
     greatest(0, extract(epoch FROM r.lease_until - now())::bigint) AS lease_left,
     coalesce(r.epoch, 0) AS fence, r.standstill
-FROM (SELECT count(*) AS unsent FROM outbox_events WHERE sent_at IS NULL AND failed_at IS NULL) w
-CROSS JOIN (SELECT count(*) AS rows, count(*) FILTER (WHERE waits_for LIKE 'destination %') AS destinations,
-    min(greatest(created_at, deliver_after)) AS since FROM outbox_events WHERE waits_for IS NOT NULL) t
-CROSS JOIN (SELECT count(*) AS rows, count(*) FILTER (WHERE deliver_after > now()) AS delayed,
-    min(greatest(created_at, deliver_after)) FILTER (WHERE coalesce(deliver_after <= now(), true)) AS since,
-    CASE WHEN count(*) > 0 THEN greatest(0, least(date_part('epoch', min(retry_at)) - date_part('epoch', now()), 1e9::float8))::bigint
-        END AS next
-    FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND NOT held AND retry_at IS NOT NULL) d
-CROSS JOIN (SELECT n.heads, a.together - n.heads AS held FROM
-    (SELECT count(*) AS together FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL) a,
-    (SELECT count(*) AS heads FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND NOT held) n) h
+FROM (SELECT count(*) AS unsent FROM outbox_events WHERE sent_at IS NULL AND parked_at IS NULL) w
+CROSS JOIN (SELECT count(*) FILTER (WHERE p.state = 'ready') AS ready, count(*) FILTER (WHERE p.state = 'behind') AS behind,
+    count(*) FILTER (WHERE p.state = 'parked') AS parked, count(*) FILTER (WHERE p.state = 'retry') AS retrying,
+    count(*) FILTER (WHERE p.state = 'scheduled') AS delayed, min(p.due_at) FILTER (WHERE p.state IN ('retry', 'scheduled')) AS next,
+    count(*) FILTER (WHERE p.state = 'waiting' AND p.destination LIKE 'kafka:%') AS topics,
+    count(*) FILTER (WHERE p.state = 'waiting' AND p.destination NOT LIKE 'kafka:%') AS destinations,
+    min(greatest(e.created_at, e.deliver_after)) FILTER (WHERE p.state <> 'scheduled' OR p.due_at <= now()) AS since
+    FROM outbox_parked p LEFT JOIN outbox_events e ON e.seq = p.seq AND p.due_at IS NOT NULL) p
 LEFT JOIN outbox_relays r ON true";
 }

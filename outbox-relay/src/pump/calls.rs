@@ -1,4 +1,4 @@
-//! Calls of destinations: each in a task of its own, all of them dropped with the turn.
+//! Calls of destinations other than Kafka: each in a task of its own, all of them dropped with the turn.
 
 use std::{
     collections::HashMap,
@@ -7,58 +7,41 @@ use std::{
 };
 
 use inbox_engine::internal::Rule;
+use outbox_planner::internal::CallId;
 use tokio::task::{Id, JoinError, JoinSet};
 
-use super::{super::publish_span::PublishSpan, Item};
+use super::publish_span::PublishSpan;
 use crate::{
     deadline::Deadline,
     destination::{Delivery, Destination, Outcome},
 };
 
-/// Events that are handed to a destination together.
-#[derive(Debug)]
-pub(in crate::pump) struct Call {
-    /// The number of the destination.
-    pub(super) sink: usize,
-    /// What they share outages with.
-    pub(super) scope: String,
-    pub(super) items: Vec<Item>,
-}
-
 /// The calls that are under way.
 #[derive(Default)]
-pub(in crate::pump) struct Calls {
+pub(super) struct Calls {
     tasks: JoinSet<Option<Vec<Outcome>>>,
-    /// Each, and when it was made.
-    calls: HashMap<Id, (Call, Instant)>,
+    /// Each, how many events it has, and when it was made.
+    calls: HashMap<Id, (CallId, usize, Instant)>,
 }
 
 /// A call that has ended.
 #[derive(Debug)]
-pub(in crate::pump) struct EndedCall {
-    pub(in crate::pump) call: Call,
+pub(super) struct EndedCall {
+    pub(super) id: CallId,
     /// What became of its events; `None`: the turn was over before it answered.
-    pub(in crate::pump) outcomes: Option<Vec<Outcome>>,
-    pub(in crate::pump) took: Duration,
-}
-
-impl Call {
-    /// The number of the destination.
-    pub(in crate::pump) fn sink(&self) -> usize {
-        self.sink
-    }
+    pub(super) outcomes: Option<Vec<Outcome>>,
+    pub(super) took: Duration,
 }
 
 impl Calls {
     /// Makes a call, which goes on while the turn lasts.
-    pub(in crate::pump) fn start(
+    pub(super) fn start(
         &mut self,
-        destination: &Destination,
-        call: Call,
+        (id, destination): (CallId, &Destination),
+        batch: Vec<Delivery>,
         until: &Deadline,
     ) {
-        let batch: Vec<Delivery> = call.items.iter().map(|item| item.delivery.clone()).collect();
-        let (sink, until) = (Arc::clone(&destination.sink), until.clone());
+        let (sink, until, count) = (Arc::clone(&destination.sink), until.clone(), batch.len());
         let span = PublishSpan::begin_call(&destination.name, &batch);
         let task = self.tasks.spawn(async move {
             let deadline = sink.deadline();
@@ -76,11 +59,11 @@ impl Calls {
             span.end_call(&outcomes);
             Some(outcomes)
         });
-        self.calls.insert(task.id(), (call, Instant::now()));
+        self.calls.insert(task.id(), (id, count, Instant::now()));
     }
 
     /// The next call that has ended. Never, while none is under way.
-    pub(in crate::pump) async fn next(&mut self) -> EndedCall {
+    pub(super) async fn next(&mut self) -> EndedCall {
         loop {
             let Some(joined) = self.tasks.join_next_with_id().await else {
                 std::future::pending().await
@@ -91,34 +74,18 @@ impl Calls {
         }
     }
 
-    /// One that has ended already.
-    pub(in crate::pump) fn try_next(&mut self) -> Option<EndedCall> {
-        loop {
-            let joined = self.tasks.try_join_next_with_id()?;
-            if let Some(ended) = self.end(joined) {
-                return Some(ended);
-            }
-        }
-    }
-
     fn end(&mut self, joined: Result<(Id, Option<Vec<Outcome>>), JoinError>) -> Option<EndedCall> {
-        let (id, answer) = match joined {
-            Ok((id, answer)) => (id, Ok(answer)),
+        let (task, answer) = match joined {
+            Ok((task, answer)) => (task, Ok(answer)),
             Err(error) => (error.id(), Err(error)),
         };
-        let (call, begun) = self.calls.remove(&id)?;
-        let count = call.items.len();
+        let (id, count, begun) = self.calls.remove(&task)?;
         let outcomes = match answer {
             Ok(answer) => answer.map(|outcomes| one_each(outcomes, count)),
             // What a panic says may quote the payload.
             Err(_) => Some(vec![Outcome::retry("the destination panicked"); count]),
         };
-        Some(EndedCall { call, outcomes, took: begun.elapsed() })
-    }
-
-    /// Whether none is under way.
-    pub(in crate::pump) fn is_empty(&self) -> bool {
-        self.calls.is_empty()
+        Some(EndedCall { id, outcomes, took: begun.elapsed() })
     }
 }
 
