@@ -279,6 +279,10 @@ pub enum Rule {
     OutboxOfItsSchema,
     /// A relay that cannot look at its rows stands still by name.
     FailedLookIsTold,
+    /// A record to a partition without a leader enters no transaction.
+    LeaderlessWaits,
+    /// A relay notices that another file is where its SQLite file was.
+    FileIsTheSame,
     /// What is held though nothing before it is set aside any more goes.
     OrphansGo,
     /// Looks begin higher only after everybody has ended who may still append rows below.

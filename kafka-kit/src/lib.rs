@@ -86,8 +86,8 @@ pub mod internal {
     /// What `inbox-outbox-relay` writes with.
     pub mod producer {
         pub use crate::producer::{
-            ConnectError, Observer, OutgoingRecord, ProducerSettings, Refusal, Shipment, Sink,
-            TopicStatus, TopicWait, Until, aging_topics, inspect,
+            ConnectError, Observer, OutgoingRecord, Partitions, ProducerSettings, Refusal,
+            Shipment, Sink, TopicStatus, TopicWait, Until, aging_topics, inspect,
         };
     }
 }

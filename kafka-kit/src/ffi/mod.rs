@@ -42,6 +42,23 @@ pub(crate) fn set_leader_epochs(list: &mut TopicPartitionList, epochs: &[i32]) {
     }
 }
 
+/// The partition of a key, as producers with `murmur2_random` choose it.
+pub(crate) fn partition_of(key: &[u8], partitions: i32) -> i32 {
+    // SAFETY: the function reads the bytes that the pair of pointer and length names, and none of the other pointers.
+    unsafe {
+        let none = std::ptr::null_mut();
+        let key = (key.as_ptr().cast(), key.len());
+        rd::rd_kafka_msg_partitioner_murmur2(
+            none,
+            key.0,
+            key.1,
+            partitions,
+            none.cast(),
+            none.cast(),
+        )
+    }
+}
+
 /// The metadata of a partition in a list. Anybody may have written it, so it may be no text.
 pub(crate) fn metadata(list: &TopicPartitionList, topic: &str, partition: i32) -> String {
     // SAFETY: the list is alive and borrowed, its names end with NUL; librdkafka's own pairs of pointer and

@@ -18,7 +18,8 @@ use super::{
     OutgoingRecord, ProducerSettings, Refusal, Shipment, TopicWait, Until,
     context::{Context, Report},
     fault::{self, SendFault},
-    inspection::{TopicStatus, statuses},
+    inspection::TopicStatus,
+    known_topics::{KnownTopics, Refused},
 };
 
 /// Between two looks at the client's queue. Its own poll would wait for whole milliseconds and spin for the rest.
@@ -33,7 +34,7 @@ pub(super) struct BatchProducer {
     pub(super) producer: BaseProducer<Context>,
     transactional_id: Option<String>,
     delivery_timeout: Duration,
-    there: HashSet<String>,
+    topics: KnownTopics,
 }
 
 /// What was handed to the client.
@@ -57,7 +58,7 @@ impl BatchProducer {
     pub(super) fn new<O>(producer: BaseProducer<Context>, settings: &ProducerSettings<O>) -> Self {
         let transactional_id = settings.transactional_id.clone();
         let delivery_timeout = settings.delivery_timeout;
-        Self { producer, transactional_id, delivery_timeout, there: HashSet::new() }
+        Self { producer, transactional_id, delivery_timeout, topics: KnownTopics::default() }
     }
 
     pub(super) fn transactional(&self) -> bool {
@@ -103,7 +104,8 @@ impl BatchProducer {
         until: &dyn Until,
     ) -> Result<Handoff, Shipment> {
         // Before anything is on its way: asking takes time, and what fails meanwhile would be misread.
-        let refused = self.ask(records)?;
+        let client = self.producer.client();
+        let closed = self.topics.closed(client, records).map_err(|why| unknown(Vec::new(), why))?;
         let several = records.windows(2).any(|pair| pair[0].topic != pair[1].topic);
         let in_turn = several && !self.transactional() && Rule::TopicsInTurn.on();
         let mut ways: HashMap<&str, &str> = HashMap::new();
@@ -122,8 +124,13 @@ impl BatchProducer {
                 handoff.left.push(place);
                 continue;
             }
-            let enqueued = match refused.get(outgoing.topic.as_str()) {
-                Some(code) => Enqueued::Refused(*code),
+            let enqueued = match closed.get(&outgoing.topic).and_then(|it| it.refuses(outgoing)) {
+                Some(Refused::Code(code)) => Enqueued::Refused(code),
+                Some(Refused::Leaderless(partition)) => {
+                    held.insert(&outgoing.aggregate);
+                    handoff.refused.push(without_leader(place, outgoing, partition));
+                    continue;
+                }
                 None => self.enqueue(place, outgoing, until),
             };
             match enqueued {
@@ -141,32 +148,9 @@ impl BatchProducer {
         Ok(handoff)
     }
 
-    /// The topics of a batch that do not take records, and why; those that are not known to be there are asked for,
-    /// all at once.
-    fn ask(&mut self, records: &[OutgoingRecord]) -> Result<HashMap<String, Code>, Shipment> {
-        let new: HashSet<&String> = records
-            .iter()
-            .map(|outgoing| &outgoing.topic)
-            .filter(|topic| !self.there.contains(*topic))
-            .collect();
-        let mut refused = HashMap::new();
-        for (name, topic) in self.ask_topics(new.into_iter().cloned().collect()) {
-            match topic {
-                TopicStatus::There => {}
-                TopicStatus::Missing => _ = refused.insert(name, Code::UnknownTopicOrPartition),
-                TopicStatus::Refused(code) => _ = refused.insert(name, code),
-                TopicStatus::Unknown(why) => return Err(unknown(Vec::new(), why)),
-            }
-        }
-        Ok(refused)
-    }
-
     /// Asks for topics, and remembers those that are there.
     pub(super) fn ask_topics(&mut self, names: Vec<String>) -> Vec<(String, TopicStatus)> {
-        let found = statuses(self.producer.client(), names);
-        let there = found.iter().filter(|(_, topic)| matches!(topic, TopicStatus::There));
-        self.there.extend(there.map(|(name, _)| name.clone()));
-        found
+        self.topics.ask(self.producer.client(), names)
     }
 
     /// Puts a record into the client's queue, behind those that are there. While that is full, this very
@@ -289,7 +273,7 @@ impl BatchProducer {
         if matches!(code, Code::TopicAuthorizationFailed | Code::UnknownPartition) {
             return true;
         }
-        self.there.remove(name);
+        self.topics.forget(name);
         let found = self.ask_topics(vec![name.to_owned()]);
         matches!(found[..], [(_, TopicStatus::Missing | TopicStatus::Refused(_))])
     }
@@ -353,6 +337,17 @@ fn is_purge(code: Code) -> bool {
 
 fn unknown(acknowledged: Vec<usize>, why: String) -> Shipment {
     Shipment::Broken { refused: Vec::new(), acknowledged, mixed: false, why }
+}
+
+fn without_leader(place: usize, outgoing: &OutgoingRecord, partition: i32) -> Refusal {
+    let OutgoingRecord { topic, aggregate, .. } = outgoing;
+    Refusal {
+        place,
+        aggregate: aggregate.clone(),
+        topic: topic.clone(),
+        error: format!("partition {partition} of topic {topic} has no leader"),
+        waits: Some(TopicWait::Leader(partition)),
+    }
 }
 
 fn refusal(place: usize, outgoing: &OutgoingRecord, code: Code) -> Refusal {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rdkafka::{
     client::{Client, ClientContext},
     config::FromClientConfigAndContext as _,
-    metadata::MetadataTopic,
+    metadata::{MetadataPartition, MetadataTopic},
     producer::{BaseProducer, Producer as _},
     types::RDKafkaErrorCode as Code,
 };
@@ -35,10 +35,30 @@ const ASK_AT_ONCE: usize = 16;
 /// How a topic stands.
 #[derive(Debug)]
 pub enum TopicStatus {
-    There,
+    There(Partitions),
     Missing,
     Refused(Code),
     Unknown(String),
+}
+
+/// The partitions of a topic.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Partitions {
+    /// How many there are; 0 where that is not known.
+    pub count: i32,
+    /// Those that no broker leads: nobody can write to them.
+    pub leaderless: Vec<i32>,
+}
+
+impl Partitions {
+    fn of(topic: &MetadataTopic) -> Self {
+        let leaderless = |partition: &&MetadataPartition| partition.leader() < 0;
+        let partitions = topic.partitions();
+        Self {
+            count: i32::try_from(partitions.len()).unwrap_or_default(),
+            leaderless: partitions.iter().filter(leaderless).map(MetadataPartition::id).collect(),
+        }
+    }
 }
 
 /// Asks for topics side by side, once each.
@@ -76,10 +96,9 @@ fn topic<C: ClientContext>(client: &Client<C>, name: &str, looks: u32) -> TopicS
             }
         };
         let told = metadata.topics().iter().find(|topic| topic.name() == name);
+        let partitions = told.map(Partitions::of).unwrap_or_default();
         match told.and_then(MetadataTopic::error).map(Code::from) {
-            None if told.is_some_and(|topic| !topic.partitions().is_empty()) => {
-                return TopicStatus::There;
-            }
+            None if partitions.count > 0 => return TopicStatus::There(partitions),
             Some(Code::TopicAuthorizationFailed) => {
                 return TopicStatus::Refused(Code::TopicAuthorizationFailed);
             }
@@ -89,7 +108,7 @@ fn topic<C: ClientContext>(client: &Client<C>, name: &str, looks: u32) -> TopicS
             Some(code) if fault::classify(code) == SendFault::Record => {
                 found = TopicStatus::Refused(code);
             }
-            Some(Code::LeaderNotAvailable) => return TopicStatus::There,
+            Some(Code::LeaderNotAvailable) => return TopicStatus::There(partitions),
             None | Some(_) => {}
         }
     }
@@ -122,7 +141,7 @@ pub fn inspect<O>(
         Some((name, TopicStatus::Missing)) => Some(fault::of_record(Code::UnknownTopic, name, 0)),
         Some((name, TopicStatus::Refused(code))) => Some(fault::of_record(code, name, 0)),
         Some((_, TopicStatus::Unknown(why))) => Some(why),
-        Some((_, TopicStatus::There)) | None => None,
+        Some((_, TopicStatus::There(_))) | None => None,
     })
 }
 

@@ -12,6 +12,7 @@ mod batch;
 mod context;
 mod fault;
 mod inspection;
+mod known_topics;
 mod settings;
 mod thread;
 
@@ -22,7 +23,7 @@ use crate::forbidden::Forbidden;
 
 #[cfg(feature = "testing")]
 pub(crate) use batch::headers;
-pub use inspection::{TopicStatus, aging_topics, inspect};
+pub use inspection::{Partitions, TopicStatus, aging_topics, inspect};
 pub use settings::ProducerSettings;
 
 /// Until when a batch is waited for; it may be put off meanwhile.
@@ -72,6 +73,8 @@ pub enum TopicWait {
     Presence,
     /// That the user may write to it.
     Permission,
+    /// That a broker leads this partition of it.
+    Leader(i32),
 }
 
 /// What became of a batch.

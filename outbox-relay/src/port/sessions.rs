@@ -60,6 +60,9 @@ pub(crate) trait Sessions: Sized + Send + Sync + 'static {
     fn for_looks(settings: &Self::Settings, longest: Duration) -> Self::Settings;
     /// Which outbox it is, for people: the database's name, and the schema's where one is configured.
     fn outbox(settings: &Self::Settings) -> String;
+    /// Which file its sessions are on, where a database is one: another file may come to its place, and a session would
+    /// stay on the one that nobody sees any more. A number that no other file has, 0 if there is none; `None` for a server.
+    fn file(settings: &Self::Settings) -> Option<u128>;
     /// Opens a session.
     fn open(
         settings: &Self::Settings,

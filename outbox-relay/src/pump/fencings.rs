@@ -7,9 +7,6 @@ use std::{
 
 use inbox_engine::internal::Rule;
 
-use super::keeper::Lease;
-use crate::telemetry::Signal;
-
 /// So many within [`WINDOW`] are no accident: a sleeper that wakes fences its successor once.
 const MANY: usize = 3;
 const WINDOW: Duration = Duration::from_mins(10);
@@ -40,20 +37,6 @@ impl Fencings {
         };
         let many = self.times.len() == MANY && last.duration_since(*first) <= WINDOW;
         many && now.duration_since(*last) < CALM && Rule::SharedIdIsTold.on()
-    }
-
-    /// Another producer comes again and again, under the same id, though the turn is ours.
-    pub(super) fn report(&self, lease: &Lease) {
-        let id = lease.turn.outbox_id;
-        let why = format!(
-            "id_shared: two relays use transactional id {id} and keep fencing each other: the other \
-             one works on a copy of this database, or still on the database from before a failover. \
-             Stop it, or give the copy a new id: UPDATE outbox_relays SET outbox_id = \
-             gen_random_uuid() (SQLite: lower(hex(randomblob(16))))"
-        );
-        if lease.report_standstill(&why) && Rule::SharedIdIsTold.on() {
-            Signal::IdShared { reason: why }.emit();
-        }
     }
 }
 

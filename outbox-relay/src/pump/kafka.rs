@@ -10,6 +10,7 @@ use outbox_planner::internal::{CallId, Outcome};
 
 use super::{
     backoff::Backoff,
+    missing_topics::missing,
     pending_or,
     publish_span::PublishSpan,
     routing::{awaits, topic_name},
@@ -140,7 +141,7 @@ pub(super) fn outcomes(
         *outcome = match what.filter(|_| inbox_engine::internal::Rule::RowsAwaitTopic.on()) {
             Some(what) => {
                 waits(&topic, what);
-                Outcome::Awaits(topic_name(&topic), awaits(&topic, what))
+                Outcome::Awaits(topic_name(&missing(&topic, what)), awaits(&topic, what))
             }
             None => Outcome::Unsendable(error),
         };

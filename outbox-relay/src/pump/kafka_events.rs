@@ -171,7 +171,7 @@ impl<F: Owners> Driver<'_, F> {
                 let now = Instant::now();
                 self.fencings.add(now);
                 if self.fencings.persist(now) {
-                    self.fencings.report(self.lease);
+                    self.lease.report_shared_id();
                 }
             }
             Ok(false) => return Err(TurnEnd::Lost),
@@ -191,15 +191,15 @@ impl<F: Owners> Driver<'_, F> {
 
     fn found_topics(&mut self, found: Vec<(String, TopicStatus)>) {
         for (topic, status) in found {
-            match status {
-                TopicStatus::Missing | TopicStatus::Unknown(_) => {}
-                // What is wrong with a topic that is refused, the row says that meets it.
-                TopicStatus::There | TopicStatus::Refused(_) => {
-                    if self.missing_topics.remove(&topic) == Some(TopicWait::Presence) {
-                        Signal::TopicFound { topic: topic.clone() }.emit();
+            for (missing, waits) in self.missing_topics.found(&topic, &status) {
+                match waits {
+                    TopicWait::Presence => Signal::TopicFound { topic: topic.clone() }.emit(),
+                    TopicWait::Leader(partition) => {
+                        Signal::PartitionLed { topic: topic.clone(), partition }.emit();
                     }
-                    self.planner.handle_found(&topic_name(&topic), self.now());
+                    TopicWait::Permission => {}
                 }
+                self.planner.handle_found(&topic_name(&missing), self.now());
             }
         }
     }

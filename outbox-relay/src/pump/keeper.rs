@@ -6,11 +6,13 @@ use std::{
     time::Duration,
 };
 
+use inbox_engine::internal::Rule;
+
 use super::{LazySession, Pump};
 use crate::{
     deadline::{Deadline, Moment},
     port::{Rounds, Turn, report},
-    telemetry::Meters,
+    telemetry::{Meters, Signal},
 };
 
 /// What the keeper and the shipping task tell each other.
@@ -52,6 +54,20 @@ impl Lease {
     /// Says that something is shipped; `true` when a person was needed for that.
     pub(super) fn report_progress(&self) -> bool {
         self.replace_standstill(None).is_some_and(|said| !said.outage)
+    }
+
+    /// Another producer comes again and again, under the same id, though the turn is ours.
+    pub(super) fn report_shared_id(&self) {
+        let id = self.turn.outbox_id;
+        let why = format!(
+            "id_shared: two relays use transactional id {id} and keep fencing each other: the other \
+             one works on a copy of this database, or still on the database from before a failover. \
+             Stop it, or give the copy a new id: UPDATE outbox_relays SET outbox_id = \
+             gen_random_uuid() (SQLite: lower(hex(randomblob(16))))"
+        );
+        if self.report_standstill(&why) && Rule::SharedIdIsTold.on() {
+            Signal::IdShared { reason: why }.emit();
+        }
     }
 
     /// Answers what was said before.

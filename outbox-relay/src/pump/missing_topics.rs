@@ -1,15 +1,16 @@
-//! Topics that are missing: asked for again and again, ever more seldom, until they are there. And those that may
-//! not be written: whether they may is learnt by writing, which breaks a transaction off each time.
+//! Topics that are missing, and partitions without a leader: asked for again and again, ever more seldom, until they are
+//! there. And topics that may not be written: whether they may is learnt by writing, which breaks a transaction off each
+//! time.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     time::{Duration, Instant},
 };
 
 use super::Pump;
 use crate::{
     port::Rounds,
-    sink::{Forbidden, TopicWait},
+    sink::{Forbidden, TopicStatus, TopicWait},
     telemetry::Signal,
 };
 
@@ -17,9 +18,22 @@ use crate::{
 const FIRST: Duration = Duration::from_millis(400);
 const LAST: Duration = Duration::from_secs(10);
 
-/// The topics that are missing, and when each is asked for next.
+/// What is missing, and when it is asked for next: topics, and partitions as `topic/number`, which no topic is named.
 #[derive(Debug, Default)]
 pub(super) struct MissingTopics(HashMap<String, Retry>);
+
+/// What is missing, by the name that rows wait under.
+pub(super) fn missing(topic: &str, what: TopicWait) -> String {
+    match what {
+        TopicWait::Presence | TopicWait::Permission => topic.to_owned(),
+        TopicWait::Leader(partition) => format!("{topic}/{partition}"),
+    }
+}
+
+/// The topic of what is missing.
+fn topic(missing: &str) -> &str {
+    missing.split_once('/').map_or(missing, |(topic, _)| topic)
+}
 
 #[derive(Debug)]
 struct Retry {
@@ -36,26 +50,29 @@ impl MissingTopics {
 
     /// One more; `false` if that is known.
     pub(super) fn add(&mut self, topic: &str, waits: TopicWait, now: Instant) -> bool {
-        if self.waits(topic).is_some() {
+        let missing = missing(topic, waits);
+        if self.waits(&missing).is_some() {
             return false;
         }
         let wait = match waits {
-            TopicWait::Presence => FIRST,
+            TopicWait::Presence | TopicWait::Leader(_) => FIRST,
             TopicWait::Permission => LAST,
         };
-        self.0.insert(topic.to_owned(), Retry { waits, at: now + wait, wait });
+        self.0.insert(missing, Retry { waits, at: now + wait, wait });
         true
     }
 
-    /// Those that are asked for now. Whatever comes of it, the next time is later.
+    /// The topics that are asked for now. Whatever comes of it, the next time is later.
     pub(super) fn due(&mut self, now: Instant) -> Vec<String> {
         let due = self.0.iter_mut().filter(|(_, retry)| retry.at <= now);
-        due.map(|(topic, retry)| {
-            retry.wait = (retry.wait * 2).min(LAST);
-            retry.at = now + retry.wait;
-            topic.clone()
-        })
-        .collect()
+        let topics: BTreeSet<String> = due
+            .map(|(missing, retry)| {
+                retry.wait = (retry.wait * 2).min(LAST);
+                retry.at = now + retry.wait;
+                topic(missing).to_owned()
+            })
+            .collect();
+        topics.into_iter().collect()
     }
 
     /// When the next one is due.
@@ -63,9 +80,20 @@ impl MissingTopics {
         self.0.values().map(|retry| retry.at).min()
     }
 
-    /// It may be written to, as far as is known. Answers what it has waited for.
-    pub(super) fn remove(&mut self, topic: &str) -> Option<TopicWait> {
-        self.0.remove(topic).map(|retry| retry.waits)
+    /// A topic was asked for. Answers what is missing no longer, as far as is known, and what rows have waited for.
+    pub(super) fn found(&mut self, name: &str, status: &TopicStatus) -> Vec<(String, TopicWait)> {
+        let is_over = |waits: TopicWait| match (status, waits) {
+            (TopicStatus::Unknown(_), _) => false,
+            (TopicStatus::Missing, waits) => matches!(waits, TopicWait::Leader(_)),
+            (TopicStatus::There(partitions), TopicWait::Leader(partition)) => {
+                !partitions.leaderless.contains(&partition)
+            }
+            // What is wrong with a topic that is refused, the row says that meets it.
+            (TopicStatus::There(_) | TopicStatus::Refused(_), _) => true,
+        };
+        let over =
+            self.0.extract_if(|missing, retry| topic(missing) == name && is_over(retry.waits));
+        over.map(|(missing, retry)| (missing, retry.waits)).collect()
     }
 }
 
@@ -78,6 +106,9 @@ impl<F: Rounds> Pump<F> {
         match what {
             TopicWait::Presence => Signal::TopicMissing { topic: topic.to_owned() }.emit(),
             TopicWait::Permission => self.note_forbidden(Forbidden::topic(topic)),
+            TopicWait::Leader(partition) => {
+                Signal::PartitionLeaderless { topic: topic.to_owned(), partition }.emit();
+            }
         }
     }
 
@@ -103,6 +134,7 @@ impl<F: Rounds> Pump<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kafka_kit::internal::producer::Partitions;
 
     #[test]
     fn a_topic_is_asked_for_ever_more_seldom_and_at_once_after_a_person_did_something() {
@@ -119,9 +151,19 @@ mod tests {
             assert_eq!(missing_topics.due(next), ["a"]);
             assert!(missing_topics.next().unwrap() <= next + LAST);
         }
-        missing_topics.remove("a");
+        let there = TopicStatus::There(Partitions { count: 2, leaderless: vec![1] });
+        assert_eq!(missing_topics.found("a", &there), [("a".to_owned(), waits)]);
         assert!(missing_topics.waits("a").is_none() && missing_topics.next().is_none());
         assert!(missing_topics.add("a", TopicWait::Permission, begin));
         assert_eq!(missing_topics.next(), Some(begin + LAST), "each try breaks a transaction off");
+
+        for partition in [0, 1] {
+            assert!(missing_topics.add("b", TopicWait::Leader(partition), begin));
+        }
+        assert_eq!(missing_topics.due(at(400)), ["b"]);
+        assert_eq!(missing_topics.found("b", &TopicStatus::Unknown(String::new())), []);
+        let led = [("b/0".to_owned(), TopicWait::Leader(0))];
+        assert_eq!(missing_topics.found("b", &there), led);
+        assert!(missing_topics.waits("b/1").is_some());
     }
 }

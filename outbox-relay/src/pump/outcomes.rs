@@ -109,7 +109,7 @@ impl<F: Owners> Driver<'_, F> {
     pub(super) fn note_progress(&mut self) {
         let reaches_kafka = self.pump.options.routes.reach_kafka();
         if self.fencings.persist(Instant::now()) {
-            self.fencings.report(self.lease);
+            self.lease.report_shared_id();
         } else if let Some(why) = self.standstill() {
             self.lease.report_outage(why);
         } else if (!reaches_kafka || self.kafka.sink.is_some()) && self.lease.report_progress() {

@@ -138,7 +138,7 @@ pub(super) fn id(key: RowKey) -> RowId {
     RowId { seq: key.seq, event: Uuid::from_u128(key.event) }
 }
 
-/// Under which name rows wait for a topic.
+/// Under which name rows wait for a topic, or for a partition of one.
 pub(super) fn topic_name(topic: &str) -> String {
     format!("{TOPIC}{topic}")
 }
@@ -151,6 +151,10 @@ pub(super) fn awaits(topic: &str, what: TopicWait) -> String {
              correct `kafka.topic` or the row's own topic"
         ),
         TopicWait::Permission => Forbidden::topic(topic).to_string(),
+        TopicWait::Leader(partition) => format!(
+            "partition {partition} of topic {topic} has no leader: the brokers with its replicas \
+             are down; start one of them, and the row is sent automatically"
+        ),
     }
 }
 

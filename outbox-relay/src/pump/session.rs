@@ -1,18 +1,22 @@
 //! A session that is opened when it is needed and given up when a call on it fails.
 
+use inbox_engine::internal::Rule;
+
 use crate::port::{FeedError, Sessions, whole};
 
 /// A session, or the means to open one.
 pub(crate) struct LazySession<F: Sessions> {
     settings: F::Settings,
     session: Option<F::Session>,
+    /// The file that it is on.
+    file: Option<u128>,
     /// How many were opened so far.
     opened: u64,
 }
 
 impl<F: Sessions> LazySession<F> {
     pub(crate) fn new(settings: F::Settings) -> Self {
-        Self { settings, session: None, opened: 0 }
+        Self { settings, session: None, file: None, opened: 0 }
     }
 
     /// Which session the next call is made on, if it is open already.
@@ -28,14 +32,27 @@ impl<F: Sessions> LazySession<F> {
         // Behind a dead network the driver would wait for ever.
         let longest = F::call_max(&self.settings);
         let silent = || format!("the database did not answer within {longest:?}");
+        let file = F::file(&self.settings);
         let mut session = match self.session.take() {
-            Some(session) => session,
+            Some(session) if file == self.file || !Rule::FileIsTheSame.on() => session,
+            Some(session) => {
+                F::close_hard(session).await;
+                return Err(format!(
+                    "the file of {} was replaced or removed while it was open; what was not \
+                     delivered is read from the file that is there now",
+                    F::outbox(&self.settings)
+                ));
+            }
             None => {
                 self.opened += 1;
-                tokio::time::timeout(longest, F::open(&self.settings))
+                let session = tokio::time::timeout(longest, F::open(&self.settings))
                     .await
                     .map_err(|_| silent())?
-                    .map_err(|error| error.to_string())?
+                    .map_err(|error| error.to_string())?;
+                // The first session makes the file.
+                let made = file == Some(0);
+                self.file = if made { F::file(&self.settings) } else { file };
+                session
             }
         };
         match tokio::time::timeout(longest, whole::<F, T>(&self.settings, &mut session, call)).await

@@ -180,6 +180,24 @@ service_kit::signals! {
         removed: u64,
     }
 
+    info "partition_led" "a partition has a leader again"
+    /// `partition_leaderless` is over: the rows that wait for the partition are sent.
+    PartitionLed {
+        /// The topic's name.
+        topic: String,
+        /// The partition.
+        partition: i32,
+    }
+
+    warn "partition_leaderless" "rows wait for a partition that has no leader"
+    /// All brokers with a replica of a partition are down. Its rows wait, and so do later ones of their aggregates; they are sent automatically once a broker leads it.
+    PartitionLeaderless {
+        /// The topic's name.
+        topic: String,
+        /// The partition.
+        partition: i32,
+    }
+
     warn "prune_failed" "pruning old rows failed, retrying later: {error}"
     /// Pruning failed; it is retried at the next interval. Each cause is reported at once, then every 30 s.
     PruneFailed {

@@ -34,6 +34,8 @@ fn every() -> Vec<Signal> {
             backtrace: Some("0: pay".into()),
             error: error.clone(),
         },
+        Signal::PartitionLed { topic: "shop.Order".into(), partition: 3 },
+        Signal::PartitionLeaderless { topic: "shop.Order".into(), partition: 3 },
         Signal::PruneFailed { times: 3, seconds: 30, error: error.clone() },
         Signal::Pruned { removed: 9 },
         Signal::ReadingFailed { times: 3, seconds: 30, error: error.clone() },

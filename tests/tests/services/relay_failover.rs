@@ -90,6 +90,41 @@ async fn looks_begin_anew_at_a_promoted_replica() {
     assert_eq!(relay.stop().await, Ended::Shutdown);
 }
 
+/// A file of SQLite that another one replaces, as a restore by hand does, while a relay has it open.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_replaced_under_a_relay_is_noticed() {
+    let services = Services::from_env();
+    let topic = services.topic("relay-replaced", 1).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("shop.db");
+    let url = format!("sqlite:{}", file.display());
+    let mut config = Config::new(&services.kafka, url.clone());
+    topic.name().clone_into(&mut config.kafka.topic);
+    config.wake.poll_interval = Duration::from_millis(50);
+    outbox_relay::migrate(&config).await.unwrap();
+    let relay = RunningRelay::start(config).await;
+    let mut app = SqliteConnection::connect(&url).await.unwrap();
+    outbox_core::append_all(&mut app, &events("before", 1, 3)).await.unwrap();
+    let found = async || arrivals(&services.kafka, topic.name(), 1).await;
+    eventually(SOON, "the first are sent", async || found().await.len() >= 3).await;
+
+    let copy = folder.path().join("backup.db");
+    let backup = format!("VACUUM INTO '{}'", copy.display());
+    sqlx::raw_sql(AssertSqlSafe(backup)).execute(&mut app).await.unwrap();
+    app.close().await.unwrap();
+    std::fs::rename(&copy, &file).unwrap();
+    for end in ["-wal", "-shm"] {
+        let _ = std::fs::remove_file(format!("{}{end}", file.display()));
+    }
+    let mut app = SqliteConnection::connect(&url).await.unwrap();
+    outbox_core::append_all(&mut app, &events("after", 1, 3)).await.unwrap();
+    eventually(SOON, "what is appended to it is sent", async || {
+        firsts(&found().await).get("after") == Some(&numbers(1, 3))
+    })
+    .await;
+    assert_eq!(relay.stop().await, Ended::Shutdown);
+}
+
 /// The same in SQLite, by a restore between the acknowledgement and the mark.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restored_file_loses_no_new_row() {

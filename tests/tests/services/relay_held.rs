@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use inbox_consumer::testing::broker::MockBroker;
 use outbox_core::{Aggregate, OutboxEvent};
 use rdkafka::{
     ClientConfig,
@@ -176,4 +177,37 @@ async fn without_fencing_an_aggregate_goes_to_one_topic_at_a_time() {
     running.stop().await;
     let found = firsts(&outbox.arrivals().await);
     assert_eq!((&found["a"], &found["b"]), (&vec![2], &vec![1]), "{err}");
+}
+
+/// Rows of a partition that no broker leads wait under its name, enter no transaction, and go once it is led.
+#[tokio::test]
+async fn a_partition_without_a_leader_holds_up_its_own_rows_alone() {
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    for fencing in [true, false] {
+        let mut outbox = Outbox::set("leaderless", 1).await;
+        let broker = MockBroker::start(&[("mocked", 2)]).unwrap();
+        outbox.config.kafka.bootstrap = broker.bootstrap();
+        outbox.config.kafka.topic = "mocked".into();
+        outbox.config.kafka.fencing = fencing;
+        broker.lead("mocked", 0, None).unwrap();
+        for name in names {
+            outbox.append(name, 1, 3).await;
+        }
+        let running = outbox.start().await;
+        let first = "state = 'waiting' AND destination = 'kafka:mocked/0'";
+        eventually(SOON, "each row is sent or waits", async || {
+            let rest = outbox.schema.number(READ).await;
+            rest == 0 && outbox.parked(first).await > 0
+        })
+        .await;
+        let (waiting, parked) = (outbox.parked(first).await, outbox.parked("true").await);
+        assert_eq!(parked, waiting * 3, "what follows is behind");
+        assert!(waiting < 8, "the other partition takes its rows");
+        let error = outbox.parked("error LIKE 'partition 0 of topic mocked has no leader%'").await;
+        assert_eq!(error, waiting);
+        broker.lead("mocked", 0, Some(1)).unwrap();
+        outbox.drained(SOON).await;
+        running.stop().await;
+        in_order(&arrivals(&broker.bootstrap(), "mocked", 2).await, &names, 3);
+    }
 }

@@ -29,8 +29,8 @@ const MIGRATIONS: &[Migration] = &[
     },
 ];
 
-/// One process migrates at a time.
-pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('outbox migrate', 0))";
+/// One process migrates a schema at a time.
+pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('outbox migrate ' || coalesce(current_schema(), ''), 0))";
 /// Said aloud, since sessions may be read-only by default; READ COMMITTED, to see what the lock waited for.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 /// In the schema where unqualified names are created, and in no other of the search path.

@@ -142,6 +142,10 @@ impl Sessions for Postgres {
         schema.fold(database.to_owned(), |name, schema| name + &schema)
     }
 
+    fn file(_: &PgSettings) -> Option<u128> {
+        None
+    }
+
     async fn open(settings: &PgSettings) -> Result<PgConnection, OpenError> {
         match tokio::time::timeout(OPEN_MAX, open(settings)).await {
             Ok(opened) => opened,

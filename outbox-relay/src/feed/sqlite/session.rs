@@ -66,6 +66,11 @@ impl Sessions for Sqlite {
         file.map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
     }
 
+    fn file(settings: &SqliteSettings) -> Option<u128> {
+        let found = std::fs::metadata(settings.options.get_filename());
+        Some(found.map_or(0, |file| number(&file)))
+    }
+
     async fn open(settings: &SqliteSettings) -> Result<SqliteConnection, OpenError> {
         let file = settings.options.get_filename();
         outbox_core::internal::private::make(file);
@@ -101,4 +106,16 @@ impl Sessions for Sqlite {
         // The session is given up: what its thread says to that changes nothing.
         let _ = session.close_hard().await;
     }
+}
+
+#[cfg(unix)]
+fn number(file: &std::fs::Metadata) -> u128 {
+    use std::os::unix::fs::MetadataExt as _;
+    u128::from(file.dev()) << 64 | u128::from(file.ino())
+}
+
+/// All files look the same.
+#[cfg(not(unix))]
+fn number(_: &std::fs::Metadata) -> u128 {
+    1
 }
