@@ -281,6 +281,8 @@ pub enum Rule {
     FailedLookIsTold,
     /// A record to a partition without a leader enters no transaction.
     LeaderlessWaits,
+    /// Shards that a relay has given away are not its own, whatever it asked before.
+    GivenIsGiven,
     /// A relay notices that another file is where its SQLite file was.
     FileIsTheSame,
     /// What is held though nothing before it is set aside any more goes.

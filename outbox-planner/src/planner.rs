@@ -79,6 +79,11 @@ impl<T> Planner<T> {
         self.is_paused = true;
     }
 
+    /// What was paused goes on.
+    pub fn resume(&mut self) {
+        self.is_paused = false;
+    }
+
     /// Whether nothing is under way, and everything is stored.
     pub fn is_settled(&self) -> bool {
         self.calls.is_empty() && self.store.is_empty() && !self.is_asking()

@@ -349,6 +349,7 @@ fn pump_options(
     Ok(PumpOptions {
         holder: holder::own(),
         lease: config.relay.lease,
+        shared: config.relay.shared,
         routes: destination::routes(config, &destinations)?,
         destinations,
         retry: RetryRules {

@@ -59,6 +59,7 @@ impl Outbox {
         let mut config = Config::new(topic.bootstrap(), schema.url());
         topic.name().clone_into(&mut config.kafka.topic);
         config.relay.lease = Duration::from_secs(2);
+        config.relay.shared = false;
         config.database.statement_timeout = Duration::from_secs(5);
         config.limits.outage_delay_max = Duration::from_millis(500);
         config.http = Http::off();
@@ -109,6 +110,7 @@ impl Outbox {
         let mut command = program.command();
         command
             .env("OUTBOX_RELAY__LEASE", millis(relay.lease))
+            .env("OUTBOX_RELAY__SHARED", relay.shared.to_string())
             .env("OUTBOX_DATABASE__URL", database.url.expose())
             .env("OUTBOX_DATABASE__STATEMENT_TIMEOUT", millis(database.statement_timeout))
             .env("OUTBOX_KAFKA__BOOTSTRAP", &kafka.bootstrap)

@@ -27,4 +27,8 @@ CREATE INDEX outbox_events_retries ON outbox_events (retry_at, seq)
     WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND NOT held AND retry_at IS NOT NULL;
 CREATE INDEX outbox_events_set_aside ON outbox_events (seq)
     WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND NOT held AND retry_at IS NULL AND waits_for IS NULL;
+DELETE FROM outbox_relays WHERE relay_ref > 1;
+ALTER TABLE outbox_relays DROP COLUMN shards;
+ALTER TABLE outbox_relays DROP CONSTRAINT outbox_relays_relay_ref_check,
+    ADD CONSTRAINT outbox_relays_relay_ref_check CHECK (relay_ref = 1);
 DELETE FROM outbox_schema_versions WHERE version = 4;

@@ -1,5 +1,5 @@
--- Rows that cannot go now have a row of their own here, with one state and one time. A relay of a build before this one
--- does not know of it: stop it before this runs.
+-- Rows that cannot go now have a row of their own, with one state and one time; and several relays share an outbox. A relay
+-- of a build before this one knows of neither: stop it before this runs.
 
 -- `state`: `ready` goes as soon as its destination has room; `scheduled` and `retry` go at `due_at`; `waiting` goes when its
 -- destination works or its topic is there; `behind` waits for a row before it of its aggregate; `parked` waits for a person.
@@ -17,6 +17,8 @@ CREATE TABLE outbox_parked (
     aggregate_type text NOT NULL,
     aggregate_id   text NOT NULL,
     error          text,
+    shard          smallint NOT NULL
+        GENERATED ALWAYS AS ((hashtextextended(aggregate_type || '/' || aggregate_id, 0) & 15)::smallint) STORED,
     CONSTRAINT outbox_parked_due CHECK ((due_at IS NULL) = (state IN ('behind', 'parked')))
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
@@ -35,7 +37,7 @@ SELECT seq,
     aggregate_type, aggregate_id, error
 FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND sent_at IS NULL;
 CREATE INDEX outbox_parked_aggregates ON outbox_parked (aggregate_type, aggregate_id, seq);
-CREATE INDEX outbox_parked_dues ON outbox_parked (destination, due_at, seq) WHERE due_at IS NOT NULL;
+CREATE INDEX outbox_parked_dues ON outbox_parked (destination, shard, due_at, seq) WHERE due_at IS NOT NULL;
 CREATE INDEX outbox_parked_claims ON outbox_parked (claimed_by) WHERE claimed_by IS NOT NULL;
 -- What people and metrics count.
 CREATE INDEX outbox_parked_states ON outbox_parked (state, seq);
@@ -50,3 +52,12 @@ ALTER TABLE outbox_events RENAME COLUMN failed_at TO parked_at;
 ALTER TABLE outbox_events DROP COLUMN error, DROP COLUMN held, DROP COLUMN waits_for, DROP COLUMN attempts,
     DROP COLUMN retry_at;
 DROP TABLE outbox_releases;
+
+-- A row of `outbox_relays` is a seat for one relay, and its `shards` say which aggregates are that relay's: bit n for those
+-- whose hash is n. Each bit is set in one row. The numbers of turns differ by sixteen, so that none is given in two rows.
+ALTER TABLE outbox_relays DROP CONSTRAINT outbox_relays_relay_ref_check;
+ALTER TABLE outbox_relays ADD CONSTRAINT outbox_relays_relay_ref_check CHECK (relay_ref BETWEEN 1 AND 16),
+    ADD COLUMN shards integer NOT NULL DEFAULT 0 CHECK (shards BETWEEN 0 AND 65535);
+UPDATE outbox_relays SET shards = 65535, epoch = epoch * 16, token_epoch = NULL, lease_until = NULL, owner = NULL;
+INSERT INTO outbox_relays (relay_ref, outbox_id, epoch)
+SELECT n, r.outbox_id, n - 1 FROM generate_series(2, 16) n, outbox_relays r;

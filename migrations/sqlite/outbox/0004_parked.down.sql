@@ -31,4 +31,5 @@ CREATE INDEX outbox_events_retries ON outbox_events (retry_at, seq)
     WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND held = 0 AND retry_at IS NOT NULL;
 CREATE INDEX outbox_events_set_aside ON outbox_events (seq)
     WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND held = 0 AND retry_at IS NULL AND waits_for IS NULL;
+ALTER TABLE outbox_relays DROP COLUMN shards;
 DELETE FROM outbox_schema_versions WHERE version = 4;

@@ -57,3 +57,6 @@ ALTER TABLE outbox_events DROP COLUMN waits_for;
 ALTER TABLE outbox_events DROP COLUMN attempts;
 ALTER TABLE outbox_events DROP COLUMN retry_at;
 DROP TABLE outbox_releases;
+
+-- On PostgreSQL several relays share an outbox. A file has one relay at a time.
+ALTER TABLE outbox_relays ADD COLUMN shards INTEGER NOT NULL DEFAULT 65535 CHECK (shards = 65535);

@@ -58,6 +58,7 @@ fn the_status_of_the_outbox_is_its_snapshot() {
         taken_seconds: Some(3_600),
         lease_left_seconds: Some(9),
         fence: 7,
+        relays: 3,
         standstill: Some("kafka_outage: no broker of Kafka at broker:9092 can be reached".into()),
     };
     let silent = Overview { lease_left_seconds: Some(0), ..stalled.clone() };

@@ -60,7 +60,11 @@ pub(super) fn table(overview: &Overview) -> String {
     row("missing topic", named(overview.waiting_for_topic, &overview.missing_topics));
     row("destination down", destinations(overview));
     row("sent, kept", overview.sent.to_string());
-    row("active relay", overview.holder.clone().unwrap_or_else(|| "-".into()));
+    let others = match overview.relays {
+        0 | 1 => String::new(),
+        relays => format!(" and {} more", relays - 1),
+    };
+    row("active relay", overview.holder.clone().unwrap_or_else(|| "-".into()) + &others);
     row("  since", seconds(overview.taken_seconds));
     row("  lease left", seconds(overview.lease_left_seconds));
     row("lease number", overview.fence.to_string());

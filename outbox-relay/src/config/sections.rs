@@ -55,6 +55,9 @@ section! {
         /// database's clock. It renews three times within. After a crash nothing is sent for up to
         /// this long; a shutdown releases the lease at once.
         lease: Duration = "15s", in 1s..=10m;
+        /// Whether other relays of the outbox work beside this one, each for a share of the aggregates.
+        /// Without it, one relay works and the others stand by. On SQLite, always one works.
+        shared: bool = "true";
     }
 }
 
@@ -125,9 +128,9 @@ section! {
     #[derive(Copy)]
     pub struct Batch as "batch" {
         /// Maximum number of rows that are read, sent and marked together; with fencing they are one Kafka transaction.
-        events_max: usize = "1000", in 1..=10_000;
+        events_max: usize = "2000", in 1..=10_000;
         /// Maximum size of their payloads. A single larger row is sent alone.
-        bytes_max: usize = "4MiB", in 1KiB..=1GiB;
+        bytes_max: usize = "8MiB", in 1KiB..=1GiB;
     }
 }
 

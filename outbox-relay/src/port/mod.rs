@@ -38,5 +38,8 @@ pub(crate) use rows::{Conclusion, Parking, Row, RowId, RowPage, RowQuery, Rows, 
 pub(crate) use schema::Schema;
 pub use sessions::OpenError;
 pub(crate) use sessions::{Address, FeedError, Sessions, whole};
-pub(crate) use turns::{HeldTurn, LeaseMark, Turn, TurnAnswer, TurnRequest, Turns};
+pub(crate) use turns::{
+    HeldTurn, KeptTurn, LeaseMark, Seat, SeatChoice, Shards, Turn, TurnAnswer, TurnRequest, Turns,
+    UsedSeat,
+};
 pub(crate) use wakes::{WakeSignals, Wakes};

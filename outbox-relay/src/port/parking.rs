@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{FeedError, Row, Sessions, Turn};
+use super::{FeedError, Row, Sessions, Shards, Turn};
 
 /// What comes before the name of a topic that rows wait for. No destination has a colon in its name.
 pub(crate) const TOPIC: &str = "kafka:";
@@ -21,11 +21,11 @@ pub(crate) struct DueDestination {
 
 /// Rows that are claimed again when they may go.
 pub(crate) trait Parked: Sessions {
-    /// Claims rows of a destination whose time has come, the longest due first; they stay in the store, claimed. The first
+    /// Claims rows of a destination whose time has come, of aggregates in the shards, the longest due first; they stay in the store, claimed. The first
     /// may have more than `bytes_max`. `None`: another has the turn.
     fn claim(
         session: &mut Self::Session,
-        turn: Turn,
+        turn: (Turn, Shards),
         destination: &str,
         rows_max: usize,
         bytes_max: usize,
@@ -34,6 +34,7 @@ pub(crate) trait Parked: Sessions {
     fn due_destinations(
         session: &mut Self::Session,
         turn: Turn,
+        shards: Shards,
     ) -> impl Future<Output = Result<Vec<DueDestination>, FeedError>> + Send;
     /// Ends all claims of a turn: its memory is lost.
     fn end_claims(

@@ -54,19 +54,22 @@ pub(crate) fn report(
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// Splits a report into its two parts.
+/// Splits reports into their two parts.
 #[cfg(feature = "cli")]
 pub(crate) fn read_report(report: Option<String>) -> (Option<String>, Vec<ReportedOutage>) {
-    let Some(text) = report else { return (None, Vec::new()) };
-    let (before, last) = match text.rsplit_once('\n') {
-        Some((before, last)) => (Some(before), last),
-        None => (None, text.as_str()),
-    };
-    let outages = last.strip_prefix(DESTINATIONS);
-    match outages.and_then(|json| serde_json::from_str(json).ok()) {
-        Some(outages) => (before.map(str::to_owned), outages),
-        None => (Some(text), Vec::new()),
+    let (mut standstill, mut outages) = (Vec::new(), Vec::<ReportedOutage>::new());
+    // Relays that share the outbox report one below the other.
+    for line in report.iter().flat_map(|text| text.lines()) {
+        let told = line.strip_prefix(DESTINATIONS).and_then(|json| serde_json::from_str(json).ok());
+        match told {
+            Some(told) => outages.extend::<Vec<ReportedOutage>>(told),
+            None => standstill.push(line),
+        }
     }
+    outages.sort_by_key(|outage| std::cmp::Reverse(outage.seconds));
+    let mut known = std::collections::HashSet::new();
+    outages.retain(|outage| known.insert(outage.destination.clone()));
+    ((!standstill.is_empty()).then(|| standstill.join("\n")), outages)
 }
 
 #[cfg(feature = "cli")]
@@ -92,7 +95,7 @@ mod tests {
             assert_eq!((outages[0].destination.as_str(), seconds), ("mail (x)", vec![75, 5]));
             assert_eq!(outages[0].error, "answered 500:\n\"no\"");
         }
-        let many = (0..20).map(|seconds| outage("shop", seconds)).collect();
+        let many = (0..20).map(|n| outage(&n.to_string(), n)).collect();
         assert_eq!(read_report(report(None, many)).1.len(), DESTINATIONS_MAX);
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use outbox_core::OutboxEvent;
 use outbox_planner::internal::ParkState;
 
-use super::{FeedError, Sessions, Turn};
+use super::{FeedError, Sessions, Shards, Turn};
 
 /// Which row, for certain: after a failover or a restore a number is given twice.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -58,6 +58,12 @@ pub(crate) struct RowQuery {
     pub floor: i64,
     /// Up to this number rows have been read; those that still wait are told by number alone.
     pub read_to: i64,
+    /// Of aggregates in these.
+    #[cfg_attr(
+        not(feature = "postgres"),
+        expect(dead_code, reason = "a file of SQLite has one relay at a time")
+    )]
+    pub shards: Shards,
     /// Rows at most.
     pub rows_max: usize,
     /// Their bytes together; the first may have more.

@@ -24,7 +24,8 @@ impl<F: Owners> Pump<F> {
         let over = tokio::select! {
             over = driver.run() => over,
             () = self.keep(lease) => TurnEnd::Lost,
-            () = self.prune_for_ever() => TurnEnd::Lost,
+            () = self.prune_for_ever(lease) => TurnEnd::Lost,
+            () = self.share_for_ever(lease) => TurnEnd::Lost,
             () = too_late => TurnEnd::Ended(PumpEnd::CutShort),
         };
         // What is still on its way is given up; at the broker it is fenced in any case.

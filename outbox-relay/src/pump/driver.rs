@@ -16,7 +16,7 @@ use super::{
     kafka::{KafkaClient, KafkaEvent},
     keeper::Lease,
     missing_topics::MissingTopics,
-    reader::{Answer, Reader},
+    reader::{Answer, Asked, Reader},
     routing::{Content, ContentKind, KAFKA_NUMBER, Router},
     settings::planner_settings,
     sleep_until,
@@ -41,8 +41,8 @@ pub(super) struct Driver<'a, F: Owners> {
     pub(super) began: Instant,
     pub(super) planner: Planner<Content>,
     /// `None` while it asks.
-    reader: Option<Reader<F>>,
-    asking: JoinSet<(Reader<F>, Result<Answer, String>)>,
+    reader: Option<Box<Reader<F>>>,
+    asking: JoinSet<Asked<F>>,
     storage: Storage<F>,
     calls: Calls,
     pub(super) kafka: KafkaClient<'a>,
@@ -57,7 +57,7 @@ pub(super) struct Driver<'a, F: Owners> {
 
 /// What happened.
 enum Event<F: Owners> {
-    Asked(Reader<F>, Result<Answer, String>),
+    Asked(Asked<F>),
     Stored(Result<(Conclusion, Stored), String>),
     Called(EndedCall),
     Kafka(KafkaEvent),
@@ -76,7 +76,7 @@ impl<'a, F: Owners> Driver<'a, F> {
             lease,
             began: now,
             planner: Planner::new(planner_settings(&pump.options)),
-            reader: Some(Reader::new(session(), lease.turn)),
+            reader: Some(Box::new(Reader::new(session(), lease.turn))),
             asking: JoinSet::new(),
             storage: Storage::new(session(), lease.turn),
             calls: Calls::default(),
@@ -111,10 +111,13 @@ impl<'a, F: Owners> Driver<'a, F> {
     }
 
     async fn step(&mut self) -> Result<(), TurnEnd> {
-        if !self.knows_sessions() && self.reader.is_some() {
+        let ending = self.pump.is_ending();
+        if !ending {
+            self.give_surplus().await;
+        }
+        if !self.knows_sessions() || self.has_other_shards() {
             self.begin_sessions().await;
         }
-        let ending = self.pump.is_ending();
         if ending {
             self.planner.pause();
             if self.planner.is_settled() && !self.storage.lags() {
@@ -126,7 +129,7 @@ impl<'a, F: Owners> Driver<'a, F> {
         let topics_at = self.missing_topics.next().filter(|_| self.kafka.may_ask());
         let event = tokio::select! {
             Some(asked) = self.asking.join_next() => match asked {
-                Ok((reader, answer)) => Event::Asked(reader, answer),
+                Ok(asked) => Event::Asked(asked),
                 Err(error) => std::panic::resume_unwind(error.into_panic()),
             },
             stored = self.storage.next() => Event::Stored(stored),
@@ -135,6 +138,7 @@ impl<'a, F: Owners> Driver<'a, F> {
             () = self.pump.signals.rows.notified() => Event::Announced,
             () = sleep_until(self.poll_at) => Event::Polled,
             () = self.pump.wait_for_shutdown(), if !ending => Event::Ending,
+            () = self.lease.changed.notified() => Event::Nothing,
             () = sleep_until(next) => Event::Nothing,
             () = sleep_until(topics_at) => Event::Nothing,
         };
@@ -144,7 +148,7 @@ impl<'a, F: Owners> Driver<'a, F> {
     async fn handle(&mut self, event: Event<F>) -> Result<(), TurnEnd> {
         let now = self.now();
         match event {
-            Event::Asked(reader, answer) => {
+            Event::Asked((reader, answer)) => {
                 self.reader = Some(reader);
                 match answer {
                     Ok(answer) => self.answered(answer)?,
@@ -175,13 +179,45 @@ impl<'a, F: Owners> Driver<'a, F> {
             && self.storage.is_on(writer)
     }
 
-    /// Makes both sessions ready, and forgets what was learnt on earlier ones: behind a new one may be another server,
+    /// Whether the seat has got shards, or has given some.
+    fn has_other_shards(&self) -> bool {
+        self.reader.as_ref().is_some_and(|reader| reader.shards != self.lease.shards())
+    }
+
+    /// Gives others what they should have, once nothing is under way: who gets a shard reads what is not delivered.
+    async fn give_surplus(&mut self) {
+        let surplus = self.lease.surplus();
+        if surplus.is_empty() {
+            return self.planner.resume();
+        }
+        self.planner.pause();
+        let Some(reader) = self.reader.as_mut().filter(|_| self.planner.is_settled()) else {
+            return;
+        };
+        if self.storage.lags() {
+            return;
+        }
+        let turn = self.lease.turn;
+        for (to, shards) in surplus {
+            self.lease.part_with(shards);
+            let given = reader.session.call(async |s| F::give_shards(s, turn, to, shards).await);
+            if let Err(error) = given.await {
+                database_failed(self.pump, self.lease, error);
+            }
+        }
+        self.lease.end_giving();
+        self.planner.resume();
+    }
+
+    /// Makes both sessions ready, and forgets what was learnt on earlier ones, or of other shards: behind a new one may be another server,
     /// with a turn that was copied. Does not go on while new rows get numbers below others.
     async fn begin_sessions(&mut self) {
         let lags = self.storage.lags();
         let (Some(reader), Some(writer)) = (&mut self.reader, self.storage.session()) else {
             return;
         };
+        // Those that are given meanwhile come with the next look.
+        let shards = self.lease.shards();
         let (mut backoff, mut told, turn) = (self.pump.backoff(), false, self.lease.turn);
         while !self.pump.is_ending() || lags {
             let ready = async {
@@ -200,6 +236,7 @@ impl<'a, F: Owners> Driver<'a, F> {
                     self.pump.troubles().database_works();
                     self.sessions = reader.session.number().zip(writer.number());
                     reader.forget();
+                    reader.shards = shards;
                     self.planner.forget_rows(self.began.elapsed());
                     break;
                 }
@@ -216,7 +253,8 @@ impl<'a, F: Owners> Driver<'a, F> {
 
     /// Carries out what the planner decides; answers when to ask it again.
     fn carry_out_all(&mut self) -> Option<Instant> {
-        if !self.knows_sessions() {
+        // What is in memory may be of shards that are another's.
+        if !self.knows_sessions() || self.has_other_shards() {
             return None;
         }
         if self.lease.until.passed() && Rule::CallsNeedTurn.on() {

@@ -7,11 +7,12 @@ use std::{
 };
 
 use inbox_engine::internal::Rule;
+use tokio::sync::Notify;
 
 use super::{LazySession, Pump};
 use crate::{
     deadline::{Deadline, Moment},
-    port::{Rounds, Turn, report},
+    port::{Rounds, Seat, Shards, Turn, report},
     telemetry::{Meters, Signal},
 };
 
@@ -23,7 +24,19 @@ pub(super) struct Lease {
     pub(super) until: Deadline,
     /// Why nothing is shipped, for `status`.
     standstill: Mutex<Option<Standstill>>,
+    share: Mutex<Share>,
+    /// The share has changed.
+    pub(super) changed: Notify,
     meters: Arc<Meters>,
+}
+
+/// What belongs to the seat, and what of it others should have.
+#[derive(Clone, Debug)]
+struct Share {
+    shards: Shards,
+    surplus: Vec<(Seat, Shards)>,
+    /// Another one whenever shards are given away: what was asked before then tells of shards that are another's.
+    version: u64,
 }
 
 /// Why nothing is shipped.
@@ -36,8 +49,73 @@ struct Standstill {
 
 impl Lease {
     /// A turn that was asked for at `asked` and given for `lease`.
-    pub(super) fn new(turn: Turn, asked: Moment, lease: Duration, meters: Arc<Meters>) -> Self {
-        Self { turn, until: Deadline::new(asked + lease), standstill: Mutex::default(), meters }
+    pub(super) fn new(
+        (turn, shards): (Turn, Shards),
+        asked: Moment,
+        lease: Duration,
+        meters: Arc<Meters>,
+    ) -> Self {
+        let share = Mutex::new(Share { shards, surplus: Vec::new(), version: 0 });
+        let until = Deadline::new(asked + lease);
+        Self { turn, until, standstill: Mutex::default(), share, changed: Notify::new(), meters }
+    }
+
+    /// What belongs to the seat.
+    pub(super) fn shards(&self) -> Shards {
+        self.share.lock().unwrap_or_else(PoisonError::into_inner).shards
+    }
+
+    /// What to tell [`Lease::learn_shards`] of a question that is asked now.
+    pub(super) fn share_version(&self) -> u64 {
+        self.share.lock().unwrap_or_else(PoisonError::into_inner).version
+    }
+
+    /// What the database says belongs to the seat, asked at this version.
+    pub(super) fn learn_shards(&self, shards: Shards, version: u64) {
+        self.change_share(|share| {
+            if share.version == version || !Rule::GivenIsGiven.on() {
+                share.shards = shards;
+            }
+        });
+    }
+
+    /// These are about to be another's: from now on they are not this relay's, whatever the database answers.
+    pub(super) fn part_with(&self, shards: Shards) {
+        self.change_share(|share| {
+            share.shards = share.shards.without(shards);
+            share.version += 1;
+        });
+    }
+
+    /// They were given, or perhaps not: whoever asks now learns what is left.
+    pub(super) fn end_giving(&self) {
+        self.change_share(|share| {
+            share.surplus.clear();
+            share.version += 1;
+        });
+    }
+
+    /// What others should have, and which seats.
+    pub(super) fn surplus(&self) -> Vec<(Seat, Shards)> {
+        self.share.lock().unwrap_or_else(PoisonError::into_inner).surplus.clone()
+    }
+
+    /// What others should have, by what was asked at this version.
+    pub(super) fn set_surplus(&self, surplus: Vec<(Seat, Shards)>, version: u64) {
+        self.change_share(|share| {
+            if share.version == version {
+                share.surplus = surplus;
+            }
+        });
+    }
+
+    fn change_share(&self, change: impl FnOnce(&mut Share)) {
+        let mut share = self.share.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = share.clone();
+        change(&mut share);
+        if share.shards != before.shards || share.surplus != before.surplus {
+            self.changed.notify_one();
+        }
     }
 
     /// Says why nothing is shipped until a person acts; `false` when that was said before.
@@ -109,21 +187,22 @@ impl<F: Rounds> Pump<F> {
         session: &mut LazySession<F>,
         lease: &Lease,
     ) -> Result<bool, String> {
-        let asked = Moment::now();
+        let (asked, version) = (Moment::now(), lease.share_version());
         let (time, why) = (self.options.lease, lease.report());
         let kept =
             session.call(async |s| F::keep_turn(s, lease.turn, time, why.as_deref()).await).await?;
         self.troubles().database_works();
-        let ours = kept == Some(lease.turn.outbox_id);
-        if ours {
+        let ours = kept.filter(|kept| kept.outbox_id == lease.turn.outbox_id);
+        if let Some(kept) = ours {
             lease.until.extend(asked + time);
+            lease.learn_shards(kept.shards, version);
         } else {
             lease.until.end();
         }
-        if kept.is_some() && !ours {
+        if kept.is_some() && ours.is_none() {
             // A person gave the outbox another id: the next turn begins under it, and need not wait.
             session.call(async |s| F::give_turn_up(s, lease.turn).await).await?;
         }
-        Ok(ours)
+        Ok(ours.is_some())
     }
 }

@@ -22,6 +22,7 @@ mod reader;
 mod routing;
 mod session;
 mod settings;
+mod sharing;
 mod standby;
 mod storing;
 #[cfg(test)]
@@ -91,6 +92,8 @@ pub(crate) struct PumpOptions {
     pub(crate) prune_chunk: u32,
     pub(crate) outage_delay_max: Duration,
     pub(crate) shutdown_deadline: Duration,
+    /// Other relays have shards of their own beside this one, as far as the database allows that.
+    pub(crate) shared: bool,
     /// What the transactional id begins with; `None`: no fencing.
     pub(crate) fencing: Option<String>,
     pub(crate) sink: SinkSettings,
@@ -166,7 +169,15 @@ impl<F: Sessions> Pump<F> {
     /// What a producer is made with.
     fn sink_settings(&self, turn: Turn) -> SinkSettings {
         let mut settings = self.options.sink.clone();
-        let id = |prefix: &String| format!("{prefix}-{}", turn.outbox_id.simple());
+        let id = |prefix: &String| {
+            let outbox = turn.outbox_id.simple();
+            // Seats have producers of their own.
+            if turn.seat == 1 {
+                format!("{prefix}-{outbox}")
+            } else {
+                format!("{prefix}-{outbox}-{}", turn.seat)
+            }
+        };
         settings.transactional_id = self.options.fencing.as_ref().map(id);
         settings
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{LazySession, Pump};
+use super::{LazySession, Pump, keeper::Lease};
 use crate::{
     port::{Owners, Pruned},
     telemetry::Signal,
@@ -14,9 +14,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 const PASSES: u32 = 60;
 
 impl<F: Owners> Pump<F> {
-    /// Removes old rows, a chunk at a time, as long as this relay has the turn. What is set aside or held stays, and
+    /// Removes old rows, a chunk at a time, as long as this relay has the first shard. What is set aside or held stays, and
     /// may be much, as may be what an open snapshot keeps of removed rows: a pass begins behind both.
-    pub(super) async fn prune_for_ever(&self) {
+    pub(super) async fn prune_for_ever(&self, lease: &Lease) {
         let mut session = LazySession::<F>::new(self.settings.clone());
         let mut begin = 0;
         for pass in 0_u32.. {
@@ -25,6 +25,9 @@ impl<F: Owners> Pump<F> {
                 begin = 0;
             }
             tokio::time::sleep(self.options.prune_interval).await;
+            if !lease.shards().has_first() {
+                continue;
+            }
             let mut after = begin;
             loop {
                 let Pruned { removed, last, idle, end } =

@@ -7,7 +7,7 @@ use inbox_engine::internal::Rule;
 use outbox_planner::internal::{Effect, ReadRequest};
 
 use super::{LazySession, floor::Floor};
-use crate::port::{CLAIM_MAX, Owners, Row, RowPage, RowQuery, Turn};
+use crate::port::{CLAIM_MAX, Owners, Row, RowPage, RowQuery, Shards, Turn};
 
 /// What is parked behind nothing is looked for after this time.
 const ORPHANS_EVERY: Duration = Duration::from_mins(1);
@@ -23,10 +23,15 @@ pub(super) enum Answer {
     Dues(Vec<(String, Duration)>),
 }
 
+/// A reader that has asked, and the answer.
+pub(super) type Asked<F> = (Box<Reader<F>>, Result<Answer, String>);
+
 /// Asks the database.
 pub(super) struct Reader<F: Owners> {
     pub(super) session: LazySession<F>,
     turn: Turn,
+    /// What is read.
+    pub(super) shards: Shards,
     floor: Floor,
     /// When, and behind which aggregate, to look for what is parked behind nothing.
     orphans: (Instant, (String, String)),
@@ -35,7 +40,13 @@ pub(super) struct Reader<F: Owners> {
 impl<F: Owners> Reader<F> {
     pub(super) fn new(session: LazySession<F>, turn: Turn) -> Self {
         let now = Instant::now();
-        Self { session, turn, floor: Floor::new(now), orphans: (now, Default::default()) }
+        Self {
+            session,
+            turn,
+            shards: Shards::default(),
+            floor: Floor::new(now),
+            orphans: (now, Default::default()),
+        }
     }
 
     /// Forgets what was learnt on an earlier session: behind a new one may be another server, which knows less.
@@ -47,18 +58,26 @@ impl<F: Owners> Reader<F> {
 
     /// Asks for what the planner wants to know.
     pub(super) async fn ask(&mut self, effect: Effect) -> Result<Answer, String> {
+        let shards = self.shards;
         match effect {
+            Effect::Read(request) if shards.is_empty() => {
+                Ok(Answer::Page(RowPage::default(), request))
+            }
+            Effect::Claim(..) if shards.is_empty() => Ok(Answer::Claimed(Some(Vec::new()), 1)),
+            Effect::AskDues if shards.is_empty() => Ok(Answer::Dues(Vec::new())),
             Effect::Read(request) => Ok(Answer::Page(self.read(request).await?, request)),
             Effect::Claim(name, rows, bytes) => {
                 let turn = self.turn;
-                let claim =
-                    self.session.call(async |s| F::claim(s, turn, &name, rows, bytes).await);
+                let claim = self
+                    .session
+                    .call(async |s| F::claim(s, (turn, shards), &name, rows, bytes).await);
                 Ok(Answer::Claimed(claim.await?, rows.min(CLAIM_MAX)))
             }
             _ => {
                 self.look_for_orphans().await?;
                 let turn = self.turn;
-                let found = self.session.call(async |s| F::due_destinations(s, turn).await).await?;
+                let found =
+                    self.session.call(async |s| F::due_destinations(s, turn, shards).await).await?;
                 Ok(Answer::Dues(
                     found.into_iter().map(|due| (due.destination, due.after)).collect(),
                 ))
@@ -68,7 +87,8 @@ impl<F: Owners> Reader<F> {
 
     async fn read(&mut self, request: ReadRequest) -> Result<RowPage, String> {
         let ReadRequest { read_to, rows_max, bytes_max } = request;
-        let query = RowQuery { floor: self.floor.above(), read_to, rows_max, bytes_max };
+        let (floor, shards) = (self.floor.above(), self.shards);
+        let query = RowQuery { floor, read_to, shards, rows_max, bytes_max };
         let began = Instant::now();
         let page = self.session.call(async |s| F::unsent(s, query).await).await?;
         let took = began.elapsed();

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::{LazySession, Pump, keeper::Lease};
 use crate::{
     deadline::Moment,
-    port::{HeldTurn, LeaseMark, Rounds, Turn, TurnAnswer, TurnRequest},
+    port::{HeldTurn, LeaseMark, Rounds, SeatChoice, Turn, TurnAnswer, TurnRequest},
     telemetry::Signal,
 };
 
@@ -32,52 +32,94 @@ struct ObservedLease {
     told: bool,
 }
 
-impl<F: Rounds> Pump<F> {
-    /// Waits for the turn; `None` when the relay is asked to end.
-    pub(super) async fn stand_by(&self, session: &mut LazySession<F>) -> Option<(Turn, Lease)> {
-        let mut backoff = self.backoff();
-        let mut told = String::new();
-        let mut observed: Option<ObservedLease> = None;
+/// Looks for a turn, and what it has seen.
+#[derive(Default)]
+pub(super) struct Standby {
+    observed: Option<ObservedLease>,
+    told: String,
+}
+
+/// What came of a look.
+pub(super) enum Look {
+    Taken(Turn, Box<Lease>),
+    /// Others have all that is looked for: look again after this time.
+    Wait(Duration),
+}
+
+impl Standby {
+    /// Looks once.
+    pub(super) async fn look<F: Rounds>(
+        &mut self,
+        pump: &Pump<F>,
+        session: &mut LazySession<F>,
+        seats: SeatChoice,
+    ) -> Result<Look, String> {
         loop {
-            if self.is_ending() {
-                return None;
-            }
             let asked = Moment::now();
-            let silent = observed.as_ref().filter(|it| {
+            let silent = self.observed.as_ref().filter(|it| {
                 let silent = it.since.elapsed() > it.lease + LOOK_MIN;
                 it.has_died || (silent && Rule::SilentLeaseIsOver.on())
             });
             let asked_for_dead = silent.is_some_and(|it| it.has_died);
             let request = TurnRequest {
-                holder: self.options.holder.as_str(),
-                lease: self.options.lease,
+                holder: pump.options.holder.as_str(),
+                lease: pump.options.lease,
+                seats,
                 token: Uuid::new_v4(),
                 silent: silent.map(|it| &it.mark),
             };
-            let taken = session.call(async |s| F::take_turn(s, request).await).await;
-            if taken.is_ok() {
+            match session.call(async |s| F::take_turn(s, request).await).await? {
+                TurnAnswer::Taken(turn, shards) => {
+                    self.observed = None;
+                    let (lease, meters) = (pump.options.lease, Arc::clone(&pump.meters));
+                    let lease = Lease::new((turn, shards), asked, lease, meters);
+                    return Ok(Look::Taken(turn, Box::new(lease)));
+                }
+                TurnAnswer::Alone => return Ok(Look::Wait(pump.options.lease / 3)),
+                TurnAnswer::Held(held) if held.has_died && pump.is_fenced() && !asked_for_dead => {
+                    observe(&mut self.observed, held, Instant::now(), true);
+                }
+                TurnAnswer::Held(held) => {
+                    let left = held.left;
+                    if !matches!(seats, SeatChoice::Other(_)) {
+                        pump.meters.stands_by(&held.holder, left);
+                        if self.told != held.holder {
+                            Signal::Standby { holder: held.holder.clone() }.emit();
+                            self.told.clone_from(&held.holder);
+                        }
+                    }
+                    observe(&mut self.observed, held, Instant::now(), false);
+                    // A little later than it ends, and often enough to hear of its end without a bell.
+                    let wait = (left + LOOK_MIN).min(pump.options.lease / 3).max(LOOK_MIN);
+                    return Ok(Look::Wait(wait));
+                }
+            }
+        }
+    }
+}
+
+impl<F: Rounds> Pump<F> {
+    /// Waits for a turn; `None` when the relay is asked to end.
+    pub(super) async fn stand_by(
+        &self,
+        session: &mut LazySession<F>,
+    ) -> Option<(Turn, Box<Lease>)> {
+        let mut backoff = self.backoff();
+        let mut standby = Standby::default();
+        let seats = if self.options.shared { SeatChoice::Any } else { SeatChoice::WithShards };
+        loop {
+            if self.is_ending() {
+                return None;
+            }
+            let looked = standby.look(self, session, seats).await;
+            if looked.is_ok() {
                 self.troubles().database_works();
             }
-            let wait = match taken {
-                Ok(TurnAnswer::Taken(turn)) => {
-                    let (lease, meters) = (self.options.lease, Arc::clone(&self.meters));
-                    return Some((turn, Lease::new(turn, asked, lease, meters)));
-                }
-                Ok(TurnAnswer::Held(held)) => {
+            let wait = match looked {
+                Ok(Look::Taken(turn, lease)) => return Some((turn, lease)),
+                Ok(Look::Wait(wait)) => {
                     backoff.reset();
-                    if held.has_died && self.is_fenced() && !asked_for_dead {
-                        observe(&mut observed, held, Instant::now(), true);
-                        continue;
-                    }
-                    let left = held.left;
-                    self.meters.stands_by(&held.holder, left);
-                    if told != held.holder {
-                        Signal::Standby { holder: held.holder.clone() }.emit();
-                        told.clone_from(&held.holder);
-                    }
-                    observe(&mut observed, held, Instant::now(), false);
-                    // A little later than it ends, and often enough to hear of its end without a bell.
-                    (left + LOOK_MIN).min(self.options.lease / 3).max(LOOK_MIN)
+                    wait
                 }
                 Err(error) => {
                     self.database_out(error);

@@ -232,7 +232,7 @@ impl Run {
 
     /// The number of the turn.
     pub(super) async fn turn(&self) -> i64 {
-        database::number(&self.outbox, "SELECT epoch FROM outbox_relays").await
+        database::number(&self.outbox, "SELECT sum(epoch / 16)::bigint FROM outbox_relays").await
     }
 
     /// One of these that is still to come comes now, beside another.

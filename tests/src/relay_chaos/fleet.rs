@@ -1,8 +1,9 @@
-//! Three relays of one outbox: the active one is killed or frozen.
+//! Three relays of one outbox: an active one is killed or frozen.
 
 use crate::{Outbox, SOON, Worker, until_some};
 
 const RELAYS: usize = 3;
+const ACTIVE: &str = "SELECT owner FROM outbox_relays WHERE lease_until > now() AND shards <> 0 ORDER BY random() LIMIT 1";
 
 /// Starts a relay of an outbox, with its number.
 pub(super) type Launch = Box<dyn Fn(&Outbox, usize) -> Worker + Send + Sync>;
@@ -66,16 +67,15 @@ impl Fleet {
         self.started_again
     }
 
-    /// Which one has the turn.
+    /// One that has a turn.
     pub(super) async fn active(&mut self, outbox: &Outbox) -> usize {
         until_some(SOON, "a relay has the turn", async || {
             self.revive(outbox);
-            let holder: Option<String> =
-                sqlx::query_scalar("SELECT owner FROM outbox_relays WHERE lease_until > now()")
-                    .fetch_optional(outbox.schema.pool())
-                    .await
-                    .ok()?
-                    .flatten();
+            let holder: Option<String> = sqlx::query_scalar(ACTIVE)
+                .fetch_optional(outbox.schema.pool())
+                .await
+                .ok()?
+                .flatten();
             let pid: u32 = holder?.rsplit_once('/')?.1.parse().ok()?;
             self.relays.iter().position(|relay| relay.pid() == pid)
         })

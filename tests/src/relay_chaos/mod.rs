@@ -67,6 +67,8 @@ pub async fn chaos(relay: &Executable, plan: Plan, seed: u64) -> Report {
     let database = Database::start().await;
     let mut outbox = Outbox::with(topic, database.schema().await).await;
     outbox.config.relay.lease = LEASE;
+    // One works and two stand by, or all share the work.
+    outbox.config.relay.shared = !seed.is_multiple_of(2);
     outbox.config.batch.events_max = 100;
     database::prepare(&outbox).await;
     let producers = Producers::start(&outbox, AGGREGATES, seed).await;

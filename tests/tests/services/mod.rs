@@ -73,6 +73,7 @@ mod relay_held;
 mod relay_observed;
 mod relay_order;
 mod relay_sequence;
+mod relay_shared;
 mod relay_silence;
 mod relay_timestamps;
 mod relay_turns;

@@ -42,7 +42,7 @@ async fn a_listening_connection_that_fell_silent_is_noticed_without_a_poll() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_of_a_relay_that_falls_silent_is_given_up() {
     let places: [(&str, &[u8]); 5] = [
-        ("the turn", b"UPDATE outbox_relays SET epoch = epoch + 1"),
+        ("the turn", b"WITH free AS (SELECT relay_ref"),
         ("the lease", b"UPDATE outbox_relays SET lease_until"),
         ("reading", b"SELECT seq, event_id, event_type"),
         ("marking", b"WITH mine AS MATERIALIZED"),

@@ -16,11 +16,12 @@ use crate::programs::RELAY;
 async fn active(outbox: &Outbox, relay: &Worker) {
     let end = format!("/{}", relay.pid());
     eventually(SOON, "the relay has the turn", async || {
-        let holder: Option<String> = sqlx::query_scalar("SELECT owner FROM outbox_relays")
-            .fetch_optional(outbox.schema.pool())
-            .await
-            .unwrap()
-            .flatten();
+        let holder: Option<String> =
+            sqlx::query_scalar("SELECT owner FROM outbox_relays WHERE relay_ref = 1")
+                .fetch_optional(outbox.schema.pool())
+                .await
+                .unwrap()
+                .flatten();
         holder.is_some_and(|holder| holder.ends_with(&end))
     })
     .await;
@@ -233,7 +234,7 @@ async fn relays_of_a_clone_name_the_id_that_they_share() {
         relays[1].counters.read().turns == 2
     })
     .await;
-    let over = "SELECT count(*) FROM outbox_relays WHERE standstill IS NULL";
+    let over = "SELECT count(*) FROM outbox_relays WHERE relay_ref = 1 AND standstill IS NULL";
     eventually(SOON * 2, "both are over it, while they ship", async || {
         last += 1;
         for outbox in [&shop, &clone] {

@@ -5,12 +5,12 @@ use std::future::Future;
 use super::{Read as _, SqlClient, values};
 use crate::{
     feed::duration,
-    port::{CLAIM_MAX, DueDestination, FeedError, Parked, Row, Turn},
+    port::{CLAIM_MAX, DueDestination, FeedError, Parked, Row, Shards, Turn},
 };
 
 /// The texts of the parking store.
 pub(crate) struct ParkingTexts {
-    /// 1 fence: `destination`, and the milliseconds until its first row may go, those aside that are claimed in this turn.
+    /// 1 fence, 2 shards: `destination`, and the milliseconds until its first row may go, those aside that are claimed in this turn.
     pub(crate) due_destinations: &'static str,
     /// 1 fence, 2 token.
     pub(crate) end_claims: &'static str,
@@ -22,7 +22,7 @@ pub(crate) trait ParkingSql: SqlClient {
     /// Claims rows, in any order; `None`: another has the turn.
     fn claim_rows(
         session: &mut Self::Session,
-        turn: Turn,
+        turn: (Turn, Shards),
         destination: &str,
         rows_max: usize,
         bytes_max: usize,
@@ -37,7 +37,7 @@ pub(crate) trait ParkingSql: SqlClient {
 impl<DB: ParkingSql> Parked for DB {
     async fn claim(
         session: &mut DB::Session,
-        turn: Turn,
+        turn: (Turn, Shards),
         destination: &str,
         rows_max: usize,
         bytes_max: usize,
@@ -53,9 +53,11 @@ impl<DB: ParkingSql> Parked for DB {
     async fn due_destinations(
         session: &mut DB::Session,
         turn: Turn,
+        shards: Shards,
     ) -> Result<Vec<DueDestination>, FeedError> {
         let text = DB::parking_texts().due_destinations;
-        let found = DB::fetch_all(session, text, values![turn.fence]).await?;
+        let values = values![turn.fence, i64::from(shards.0)];
+        let found = DB::fetch_all(session, text, values).await?;
         let due = |row: &DB::Row| -> Result<_, sqlx::Error> {
             Ok(DueDestination { destination: row.at(0)?, after: duration(row.at(1)?) })
         };

@@ -66,7 +66,7 @@ LEFT JOIN (SELECT seq, date_part('epoch', now()) - date_part('epoch', greatest(c
 LEFT JOIN (",
         parked!("seq", "ready", "1"),
         ") r ON true
-LEFT JOIN outbox_relays l ON true
+LEFT JOIN (SELECT lease_until FROM outbox_relays WHERE shards <> 0 ORDER BY lease_until NULLS FIRST LIMIT 1) l ON true
 CROSS JOIN (SELECT sum(pg_table_size(oid))::bigint AS table_bytes, sum(pg_indexes_size(oid))::bigint AS index_bytes FROM (
     SELECT relid::oid AS oid FROM pg_partition_tree('outbox_events') UNION SELECT 'outbox_events'::regclass::oid) p) z");
 

@@ -13,24 +13,25 @@ use crate::{
         },
         rows, text_to_send,
     },
-    port::{Appenders, FeedError, Row, Turn, Writers},
+    port::{Appenders, FeedError, Row, Shards, Turn, Writers},
 };
 
-/// $1 fence, $2 token, $3 destination, $4 rows, $5 bytes; the first goes whatever its size. Nothing is claimed before an
+/// $1 fence, $2 token, $3 destination, $4 rows, $5 bytes, $6 shards; the first goes whatever its size. Nothing is claimed before an
 /// earlier row of its aggregate: not while one of them cannot go (the first condition), and not where one is due later than
 /// it, or does not come along for another reason (the last one). PostgreSQL is told the most that can come of it, or it
 /// expects a tenth of all that is due and sorts that. What has changed since this statement began is seen by the UPDATE.
 pub(in crate::feed) const CLAIM: &str = concat!(
     "WITH mine AS MATERIALIZED (
     SELECT 1 FROM outbox_relays WHERE epoch = $1 AND token = $2 FOR NO KEY UPDATE),
-due AS MATERIALIZED (SELECT * FROM (SELECT p.seq, p.due_at, p.attempts, p.aggregate_type, p.aggregate_id
+due AS MATERIALIZED (SELECT p.* FROM generate_series(0, 15) s CROSS JOIN LATERAL (SELECT * FROM (
+        SELECT p.seq, p.due_at, p.attempts, p.aggregate_type, p.aggregate_id
         FROM outbox_parked p
-        WHERE p.destination = $3 AND p.due_at <= now() AND p.claimed_by IS DISTINCT FROM $1 AND NOT EXISTS (
+        WHERE p.destination = $3 AND p.shard = s::smallint AND p.due_at <= now() AND p.claimed_by IS DISTINCT FROM $1 AND NOT EXISTS (
             SELECT FROM outbox_parked f
             WHERE f.aggregate_type = p.aggregate_type AND f.aggregate_id = p.aggregate_id AND f.seq < p.seq
             AND f.claimed_by IS DISTINCT FROM $1 AND (f.due_at IS NULL OR f.due_at > now() OR f.destination <> $3) OFFSET 0)
-        ORDER BY p.due_at, p.seq LIMIT 1000) p
-    WHERE EXISTS (SELECT FROM mine) ORDER BY due_at, seq LIMIT $4),
+        ORDER BY p.due_at, p.seq LIMIT 1000) p LIMIT $4) p
+    WHERE ($6::integer >> s) & 1 = 1 AND EXISTS (SELECT FROM mine) ORDER BY p.due_at, p.seq LIMIT $4),
 sized AS MATERIALIZED (SELECT * FROM (SELECT d.seq, d.due_at, d.attempts, sum(",
     row_bytes!(),
     ") OVER (ORDER BY d.due_at, d.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes, d.aggregate_type, d.aggregate_id
@@ -59,9 +60,10 @@ pub(in crate::feed) const DUE_DESTINATIONS: &str = concat!(
         ORDER BY p.destination LIMIT 1) FROM d WHERE d.destination IS NOT NULL)
 SELECT d.destination, ",
     millis_between!("now()", "f.due_at"),
-    " FROM d CROSS JOIN LATERAL (SELECT p.due_at FROM outbox_parked p
-    WHERE p.destination = d.destination AND p.due_at IS NOT NULL AND p.claimed_by IS DISTINCT FROM $1
-    ORDER BY p.due_at, p.seq LIMIT 1) f WHERE d.destination IS NOT NULL"
+    " FROM d CROSS JOIN LATERAL (SELECT p.due_at FROM generate_series(0, 15) s CROSS JOIN LATERAL (SELECT p.due_at FROM outbox_parked p
+        WHERE p.destination = d.destination AND p.shard = s::smallint AND p.due_at IS NOT NULL
+        AND p.claimed_by IS DISTINCT FROM $1 ORDER BY p.due_at, p.seq LIMIT 1) p
+    WHERE ($2::integer >> s) & 1 = 1 ORDER BY p.due_at LIMIT 1) f WHERE d.destination IS NOT NULL"
 );
 
 /// $1 and $2 behind which aggregate. One probe of the index for each. What is parked though its event is gone, sent or
@@ -106,7 +108,7 @@ impl ParkingSql for Postgres {
 
     async fn claim_rows(
         session: &mut PgConnection,
-        turn: Turn,
+        (turn, shards): (Turn, Shards),
         destination: &str,
         rows_max: usize,
         bytes_max: usize,
@@ -118,6 +120,7 @@ impl ParkingSql for Postgres {
             .bind(destination)
             .bind(rows(rows_max))
             .bind(rows(bytes_max))
+            .bind(i32::from(shards.0))
             .fetch_all(session)
             .await?;
         let mut claimed = Vec::new();

@@ -13,13 +13,13 @@ use crate::{
         },
         rows, text_to_send,
     },
-    port::{FeedError, RowId, RowPage, RowQuery, Turn},
+    port::{FeedError, RowId, RowPage, RowQuery, Shards, Turn},
 };
 
 /// The first rows that wait: $1 so many. PostgreSQL may take the primary key for a bound, and read what was sent:
 /// reads from the start have none.
 macro_rules! window {
-    ($columns:literal, $above:literal) => {
+    ($columns:literal, $above:expr) => {
         concat!(
             "SELECT ",
             $columns,
@@ -66,7 +66,7 @@ macro_rules! row_bytes {
 /// numbers of what waits below; an array on each of them would be sent as often. In no order that is promised: another one
 /// than that of the index would copy all payloads.
 macro_rules! page {
-    ($earlier:literal, $($rows:expr),+) => {
+    ($earlier:expr, $($rows:expr),+) => {
         concat!(
             "SELECT e.*, CASE WHEN e.bytes IS NULL THEN x.earlier END AS earlier, x.parked
 FROM (SELECT ",
@@ -79,7 +79,7 @@ FROM (SELECT ",
 }
 /// $2 bytes; the first row goes whatever its size. Of use as long as nothing is parked.
 macro_rules! unsent {
-    ($earlier:literal, $above:literal) => {
+    ($earlier:expr, $above:expr) => {
         page!(
             $earlier,
             select!(),
@@ -98,7 +98,7 @@ WHERE coalesce(bytes, 0) < $2 ORDER BY seq"
 /// for each aggregate: what has left it stays in the index for a while, and each row would read all of that. A join, since
 /// that finds many by a hash.
 macro_rules! unsent_beside {
-    ($earlier:literal, $above:literal) => {
+    ($earlier:expr, $above:expr) => {
         page!(
             $earlier,
             "WITH parked AS MATERIALIZED (SELECT a.aggregate_type, a.aggregate_id, f.seq
@@ -121,23 +121,45 @@ WHERE coalesce(bytes, 0) < $2 ORDER BY seq"
         )
     };
 }
-/// From the start; and $3 a number below which no row waits, $4 the last that was read.
-const UNSENT: [&str; 2] = [
-    unsent!("'{}'::bigint[]", ""),
-    unsent!(
-        "ARRAY(SELECT seq FROM outbox_events WHERE sent_at IS NULL AND parked_at IS NULL AND seq > $3 AND seq <= $4
+/// The condition that a row is of an aggregate in these shards.
+macro_rules! of_shards {
+    ($shards:literal) => {
+        concat!(
+            " AND (",
+            $shards,
+            "::integer >> (hashtextextended(aggregate_type || '/' || aggregate_id, 0) & 15)::integer) & 1 = 1"
+        )
+    };
+}
+/// A statement for all shards, and for some: from the start, $3 which, and behind $3, a number below which no row waits, and
+/// $4, the last that was read, $5 which.
+macro_rules! variants {
+    ($statement:ident) => {
+        [
+            [
+                $statement!("'{}'::bigint[]", ""),
+                $statement!(
+                    "ARRAY(SELECT seq FROM outbox_events WHERE sent_at IS NULL AND parked_at IS NULL AND seq > $3 AND seq <= $4
     ORDER BY seq)",
-        " AND seq > greatest($3::bigint, $4::bigint)"
-    ),
-];
-pub(in crate::feed) const UNSENT_BESIDE: [&str; 2] = [
-    unsent_beside!("'{}'::bigint[]", ""),
-    unsent_beside!(
-        "ARRAY(SELECT seq FROM outbox_events WHERE sent_at IS NULL AND parked_at IS NULL AND seq > $3 AND seq <= $4
-    ORDER BY seq)",
-        " AND seq > greatest($3::bigint, $4::bigint)"
-    ),
-];
+                    " AND seq > greatest($3::bigint, $4::bigint)"
+                ),
+            ],
+            [
+                $statement!("'{}'::bigint[]", of_shards!("$3")),
+                $statement!(
+                    concat!(
+                        "ARRAY(SELECT seq FROM outbox_events WHERE sent_at IS NULL AND parked_at IS NULL AND seq > $3 AND seq <= $4",
+                        of_shards!("$5"),
+                        " ORDER BY seq)"
+                    ),
+                    concat!(" AND seq > greatest($3::bigint, $4::bigint)", of_shards!("$5"))
+                ),
+            ],
+        ]
+    };
+}
+const UNSENT: [[&str; 2]; 2] = variants!(unsent);
+pub(in crate::feed) const UNSENT_BESIDE: [[&str; 2]; 2] = variants!(unsent_beside);
 
 /// For a conclusion of rows from the feed, all of which were sent: $1 fence, $2 token, $3 and $4 rows by number and id. The
 /// lock holds back who wants the turn until this is committed. To count within the statement takes 4 % longer.
@@ -200,15 +222,17 @@ impl StoreSql for Postgres {
 /// What a statement finds, and whether anything is parked.
 async fn page(
     session: &mut PgConnection,
-    texts: &[&'static str; 2],
+    texts: &[[&'static str; 2]; 2],
     look: RowQuery,
 ) -> Result<(RowPage, bool), sqlx::Error> {
     let is_bound = look.floor > 0 || look.read_to > 0;
-    let query = sqlx::query(texts[usize::from(is_bound)])
+    let is_part = look.shards != Shards::ALL;
+    let query = sqlx::query(texts[usize::from(is_part)][usize::from(is_bound)])
         .persistent(keeps_statements(session))
         .bind(rows(look.rows_max))
         .bind(rows(look.bytes_max));
     let query = if is_bound { query.bind(look.floor).bind(look.read_to) } else { query };
+    let query = if is_part { query.bind(i32::from(look.shards.0)) } else { query };
     read(&query.fetch_all(session).await?)
 }
 

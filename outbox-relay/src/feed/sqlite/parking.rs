@@ -16,7 +16,7 @@ use crate::{
         },
         rows,
     },
-    port::{Appenders, FeedError, Row, Turn, Writers},
+    port::{Appenders, FeedError, Row, Shards, Turn, Writers},
 };
 
 /// ?1 fence, ?2 destination, ?3 rows, ?4 bytes; the first goes whatever its size. Nothing is claimed before an earlier row
@@ -58,7 +58,7 @@ SELECT destination, ",
     " FROM (SELECT d.destination, (SELECT p.due_at FROM outbox_parked p INDEXED BY outbox_parked_dues
         WHERE p.destination = d.destination AND p.due_at IS NOT NULL AND p.claimed_by IS NOT ?1
         ORDER BY p.due_at, p.seq LIMIT 1) AS due_at FROM d WHERE d.destination IS NOT NULL)
-WHERE due_at IS NOT NULL"
+WHERE due_at IS NOT NULL AND ?2 <> 0"
 );
 /// What is parked though its event is gone, sent or discarded, as by hand, goes.
 const GONE: &str = "DELETE FROM outbox_parked WHERE NOT EXISTS (SELECT 1 FROM outbox_events o
@@ -81,7 +81,7 @@ impl ParkingSql for Sqlite {
 
     async fn claim_rows(
         session: &mut SqliteConnection,
-        turn: Turn,
+        (turn, _): (Turn, Shards),
         destination: &str,
         rows_max: usize,
         bytes_max: usize,

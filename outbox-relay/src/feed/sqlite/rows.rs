@@ -65,7 +65,7 @@ impl StoreSql for Sqlite {
     }
 
     async fn page(session: &mut SqliteConnection, query: RowQuery) -> Result<RowPage, FeedError> {
-        let RowQuery { floor, read_to, rows_max, bytes_max } = query;
+        let RowQuery { floor, read_to, rows_max, bytes_max, .. } = query;
         let mut page = RowPage::default();
         let is_behind = read_to > floor;
         if is_behind {
@@ -116,8 +116,8 @@ mod tests {
 
     use super::*;
     use crate::port::{
-        Conclusion, ParkState, Parking, Row, Rows as _, Schema as _, Stored as Answer, TurnAnswer,
-        TurnRequest, Turns as _,
+        Conclusion, ParkState, Parking, Row, Rows as _, Schema as _, SeatChoice, Stored as Answer,
+        TurnAnswer, TurnRequest, Turns as _,
     };
 
     /// What the columns of a row hold: whatever they admit.
@@ -184,13 +184,15 @@ mod tests {
             insert(&mut session, row).await;
         }
         let lease = Duration::from_mins(1);
-        let request = TurnRequest { holder: "me", lease, token: Uuid::new_v4(), silent: None };
-        let TurnAnswer::Taken(turn) = Sqlite::take_turn(&mut session, request).await.unwrap()
+        let (seats, token) = (SeatChoice::WithShards, Uuid::new_v4());
+        let request = TurnRequest { holder: "me", lease, seats, token, silent: None };
+        let TurnAnswer::Taken(turn, shards) =
+            Sqlite::take_turn(&mut session, request).await.unwrap()
         else {
             panic!("nobody else is there");
         };
         loop {
-            let query = RowQuery { floor: 0, read_to: 0, rows_max: 3, bytes_max: 1 << 20 };
+            let query = RowQuery { floor: 0, read_to: 0, shards, rows_max: 3, bytes_max: 1 << 20 };
             let rows = Sqlite::unsent(&mut session, query).await.unwrap().rows;
             if rows.is_empty() {
                 break;

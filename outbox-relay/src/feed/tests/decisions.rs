@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{HOUR, Place, SHOP, Tested, parking, retry, seqs, states};
-use crate::port::{Act, Choice, ParkState, Parking};
+use crate::port::{Act, Choice, ParkState, Parking, Shards};
 
 /// A person has rows sent at once or gives them up, those that wait, too; who and why is written with it.
 pub(super) async fn a_person_decides_about_rows_that_wait<F: Tested>(place: &mut Place<F>) {
@@ -147,7 +147,7 @@ pub(super) async fn what_rows_wait_for_is_named<F: Tested>(place: &mut Place<F>)
 pub(super) async fn destinations_that_rows_wait_for_are_read_to_the_last<F: Tested>(
     place: &mut Place<F>,
 ) {
-    let names = F::due_destinations(&mut place.session, place.turn).await.unwrap();
+    let names = F::due_destinations(&mut place.session, place.turn, Shards::ALL).await.unwrap();
     assert!(names.is_empty(), "{names:?}");
     place
         .run(&format!(
@@ -158,7 +158,7 @@ pub(super) async fn destinations_that_rows_wait_for_are_read_to_the_last<F: Test
             F::PAST
         ))
         .await;
-    let due = F::due_destinations(&mut place.session, place.turn).await.unwrap();
+    let due = F::due_destinations(&mut place.session, place.turn, Shards::ALL).await.unwrap();
     assert!(due.iter().all(|due| due.after == Duration::ZERO));
     let mut names: Vec<String> = due.into_iter().map(|due| due.destination).collect();
     names.sort();

@@ -18,13 +18,14 @@ use uuid::Uuid;
 use super::flow::{Read as _, SqlClient};
 use crate::port::{
     Conclusion, FailedRows, Measurements, Overviews, ParkState, Parking, Retention, Rounds, Row,
-    RowId, RowQuery, Schema, Stored, Turn, TurnAnswer, TurnRequest,
+    RowId, RowQuery, Schema, SeatChoice, Shards, Stored, Turn, TurnAnswer, TurnRequest,
 };
 
 const HOUR: Duration = Duration::from_hours(1);
 
 /// A read from the start that finds all rows of a test.
-const LOOK: RowQuery = RowQuery { floor: 0, read_to: 0, rows_max: 100, bytes_max: 1 << 20 };
+const LOOK: RowQuery =
+    RowQuery { floor: 0, read_to: 0, shards: Shards::ALL, rows_max: 100, bytes_max: 1 << 20 };
 
 /// A database, and what tests say to it by hand.
 trait Tested: SqlClient + Rounds + FailedRows + Overviews + Measurements + Retention + Schema {
@@ -92,7 +93,8 @@ impl<F: Tested> Place<F> {
 
     /// What can be claimed of a destination.
     async fn claim(&mut self, destination: &str) -> Vec<Row> {
-        let claimed = F::claim(&mut self.session, self.turn, destination, 100, 1 << 20).await;
+        let claimed =
+            F::claim(&mut self.session, (self.turn, Shards::ALL), destination, 100, 1 << 20).await;
         claimed.unwrap().expect("the turn is ours")
     }
 
@@ -103,7 +105,7 @@ impl<F: Tested> Place<F> {
 
     /// When the first row of the destination of these tests may go.
     async fn next_due(&mut self) -> Option<Duration> {
-        let due = F::due_destinations(&mut self.session, self.turn).await.unwrap();
+        let due = F::due_destinations(&mut self.session, self.turn, Shards::ALL).await.unwrap();
         due.into_iter().find(|due| due.destination == SHOP).map(|due| due.after)
     }
 
@@ -169,10 +171,11 @@ const SHOP: &str = "shop";
 
 async fn take_turn<F: Tested>(session: &mut F::Session) -> Turn {
     let lease = Duration::from_mins(1);
-    let request = TurnRequest { holder: "me", lease, token: Uuid::new_v4(), silent: None };
+    let (seats, token) = (SeatChoice::WithShards, Uuid::new_v4());
+    let request = TurnRequest { holder: "me", lease, seats, token, silent: None };
     match F::take_turn(session, request).await.unwrap() {
-        TurnAnswer::Taken(turn) => turn,
-        TurnAnswer::Held(held) => panic!("{held:?}"),
+        TurnAnswer::Taken(turn, _) => turn,
+        other => panic!("{other:?}"),
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     feed::postgres::{CLAIM, DUE_DESTINATIONS, UNSENT_BESIDE},
-    port::Parked as _,
+    port::{Parked as _, Shards},
 };
 
 /// What a plan has read of the outbox, in rows, and the scans that did.
@@ -49,16 +49,23 @@ async fn looks_read_no_more_than_they_take_while_a_hundred_thousand_aggregates_w
         ANALYZE outbox_events, outbox_parked";
     run(&mut place.session, fill).await;
     let (fence, token) = (place.turn.fence, place.turn.token);
-    let claim = format!("({fence}, '{token}', 'shop', 200, 1048576)");
-    let dues = format!("({fence})");
+    let claim = format!("({fence}, '{token}', 'shop', 200, 1048576, 65535)");
+    let dues = format!("({fence}, 65535)");
     let looks = [
-        (CLAIM, "(bigint, uuid, text, bigint, bigint)", claim.as_str(), 4_000.0),
-        (DUE_DESTINATIONS, "(bigint)", dues.as_str(), 10.0),
-        (UNSENT_BESIDE[0], "(bigint, bigint)", "(500, 1048576)", 3_000.0),
+        (CLAIM, "(bigint, uuid, text, bigint, bigint, integer)", claim.as_str(), 4_000.0),
+        (DUE_DESTINATIONS, "(bigint, integer)", dues.as_str(), 40.0),
+        (UNSENT_BESIDE[0][0], "(bigint, bigint)", "(500, 1048576)", 3_000.0),
         (
-            UNSENT_BESIDE[1],
+            UNSENT_BESIDE[0][1],
             "(bigint, bigint, bigint, bigint)",
             "(500, 1048576, 200100, 200200)",
+            3_000.0,
+        ),
+        (UNSENT_BESIDE[1][0], "(bigint, bigint, integer)", "(500, 1048576, 255)", 3_000.0),
+        (
+            UNSENT_BESIDE[1][1],
+            "(bigint, bigint, bigint, bigint, integer)",
+            "(500, 1048576, 200100, 200200, 255)",
             3_000.0,
         ),
     ];
@@ -78,7 +85,9 @@ async fn looks_read_no_more_than_they_take_while_a_hundred_thousand_aggregates_w
             run(&mut place.session, "DEALLOCATE look").await;
         }
     }
-    let due = Postgres::claim(&mut place.session, place.turn, SHOP, 200, 1 << 20).await.unwrap();
+    let due = Postgres::claim(&mut place.session, (place.turn, Shards::ALL), SHOP, 200, 1 << 20)
+        .await
+        .unwrap();
     let due = due.unwrap();
     assert_eq!(due.len(), 200);
     assert!(due.iter().all(|row| row.claimed && !row.blocked));

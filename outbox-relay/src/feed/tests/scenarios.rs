@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{HOUR, LOOK, Place, SHOP, Tested, parking, retry, seqs, states, take_turn};
-use crate::port::{Choice, Conclusion, ParkState, Parking, RowId, RowQuery, Stored};
+use crate::port::{Choice, Conclusion, ParkState, Parking, RowId, RowQuery, Shards, Stored};
 
 const WAITS: &str = "state = 'retry' AND due_at IS NOT NULL";
 
@@ -106,7 +106,8 @@ pub(super) async fn what_came_of_an_attempt_is_stored_in_the_turn_alone<F: Teste
     let ours = place.turn;
     place.turn.token = uuid::Uuid::new_v4();
     assert_eq!(place.deliver(&[id]).await, Stored::NotOurs);
-    let claimed = F::claim(&mut place.session, place.turn, SHOP, 100, 1 << 20).await.unwrap();
+    let claimed =
+        F::claim(&mut place.session, (place.turn, Shards::ALL), SHOP, 100, 1 << 20).await.unwrap();
     assert!(claimed.is_none(), "{claimed:?}");
     place.turn = ours;
     place.run(&format!("UPDATE outbox_relays SET lease_until = {}", F::PAST)).await;
@@ -117,7 +118,8 @@ pub(super) async fn what_came_of_an_attempt_is_stored_in_the_turn_alone<F: Teste
     assert_eq!(place.store(&conclusion).await, Stored::NotOurs);
     let sent = Conclusion { sent: vec![fresh], ..Conclusion::default() };
     assert_eq!(place.store(&sent).await, Stored::NotOurs);
-    let claimed = F::claim(&mut place.session, place.turn, SHOP, 100, 1 << 20).await.unwrap();
+    let claimed =
+        F::claim(&mut place.session, (place.turn, Shards::ALL), SHOP, 100, 1 << 20).await.unwrap();
     assert!(claimed.is_none(), "{claimed:?}");
     assert_eq!(place.parked(&format!("{WAITS} AND attempts = 1")).await, 1);
     assert_eq!(place.count("sent_at IS NOT NULL").await, 0);
@@ -143,7 +145,10 @@ pub(super) async fn a_row_behind_another_that_waits_is_not_claimed<F: Tested>(
     tokio::time::sleep(Duration::from_millis(5)).await;
     place.run(&past("1")).await;
     assert_eq!(seqs(&place.claim("mail").await), [0; 0], "the others go elsewhere");
-    let one = F::claim(&mut place.session, place.turn, SHOP, 1, 1 << 20).await.unwrap().unwrap();
+    let one = F::claim(&mut place.session, (place.turn, Shards::ALL), SHOP, 1, 1 << 20)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(seqs(&one), [0; 0], "the longest due alone would overtake");
     assert_eq!(seqs(&place.claim(SHOP).await), [1, 2]);
     assert_eq!(seqs(&place.claim("mail").await), [4], "what is before it is claimed");
@@ -167,7 +172,9 @@ pub(super) async fn a_claim_has_bounds<F: Tested>(place: &mut Place<F>) {
     for (rows_max, bytes_max, found) in
         [(3, 1 << 20, vec![4, 5, 6]), (6, bytes * 2, vec![5, 6]), (6, 1, vec![6])]
     {
-        let due = F::claim(&mut place.session, place.turn, SHOP, rows_max, bytes_max).await;
+        let due =
+            F::claim(&mut place.session, (place.turn, Shards::ALL), SHOP, rows_max, bytes_max)
+                .await;
         assert_eq!(seqs(&due.unwrap().unwrap()), found);
         place.forget().await;
     }

@@ -5,8 +5,11 @@ use uuid::Uuid;
 
 use std::time::Duration;
 
-use super::{Place, Tested, decisions, scenarios};
-use crate::port::{Address, Inspection as _, Measurements as _, Sessions as _, Turns as _};
+use super::{LOOK, Place, SHOP, Tested, decisions, parking, scenarios, seqs};
+use crate::port::{
+    Address, Inspection as _, Measurements as _, ParkState, Parked as _, RowQuery, Rows as _,
+    SeatChoice, Sessions as _, Shards, Turn, TurnAnswer, TurnRequest, Turns as _, UsedSeat,
+};
 
 impl Tested for Postgres {
     const ID: &'static str = "gen_random_uuid()";
@@ -222,5 +225,80 @@ async fn a_relay_that_is_frozen_while_it_stores_keeps_the_turn_from_nobody() {
         );
         assert!(kept.await.expect("the lock ends").unwrap().is_some());
     }
+    dropped(place.session).await;
+}
+
+/// What is ready in a seat's shards: rows of the feed, and of the parking store.
+async fn found(place: &mut Place<Postgres>, turn: Turn, shards: Shards) -> [Vec<i64>; 2] {
+    let query = RowQuery { shards, ..LOOK };
+    let unsent = Postgres::unsent(&mut place.session, query).await.unwrap().rows;
+    let behind = RowQuery { shards, read_to: 1, ..LOOK };
+    let page = Postgres::unsent(&mut place.session, behind).await.unwrap();
+    let rest: Vec<i64> = page.earlier.iter().copied().chain(seqs(&page.rows)).collect();
+    assert_eq!(rest, seqs(&unsent), "wherever a read begins");
+    let claimed = Postgres::claim(&mut place.session, (turn, shards), SHOP, 100, 1 << 20).await;
+    let mut claimed = seqs(&claimed.unwrap().expect("the turn is ours"));
+    claimed.sort_unstable();
+    [seqs(&unsent), claimed]
+}
+
+/// Each row is in one shard; shards are given, and taken from a relay that has died.
+#[tokio::test]
+async fn relays_share_an_outbox_by_aggregates() {
+    let mut place = Place::<Postgres>::new(session().await).await;
+    let names: Vec<String> = (0..60).map(|n| n.to_string()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    place.append(&names).await;
+    let mut parked = Vec::new();
+    for seq in 31..=60 {
+        parked.push(parking(place.id(seq).await, ParkState::Ready));
+    }
+    place.park(parked).await;
+    let request = |seats| TurnRequest {
+        holder: "other",
+        lease: Duration::from_mins(1),
+        seats,
+        token: Uuid::new_v4(),
+        silent: None,
+    };
+    let own = place.turn;
+    let held = Postgres::take_turn(&mut place.session, request(SeatChoice::WithShards)).await;
+    assert!(matches!(held.unwrap(), TurnAnswer::Held(_)));
+    let other = Postgres::take_turn(&mut place.session, request(SeatChoice::Any)).await.unwrap();
+    let TurnAnswer::Taken(other, Shards(0)) = other else { panic!("{other:?}") };
+    assert_eq!((own.seat, other.seat), (1, 2));
+    let alone = Postgres::take_turn(&mut place.session, request(SeatChoice::Other(1))).await;
+    assert_eq!(alone.unwrap(), TurnAnswer::Alone);
+
+    let half = Shards(0x0F0F);
+    Postgres::give_shards(&mut place.session, own, other.seat, half).await.unwrap();
+    // Nobody has that seat.
+    Postgres::give_shards(&mut place.session, own, 9, Shards::ALL).await.unwrap();
+    let live = Postgres::used_seats(&mut place.session).await.unwrap();
+    let seat = |seat, shards| UsedSeat { seat, shards, is_live: true };
+    assert_eq!(live, [seat(1, Shards(0xF0F0)), seat(2, half)]);
+    let ours = found(&mut place, own, Shards(0xF0F0)).await;
+    let theirs = found(&mut place, other, half).await;
+    for (which, wanted) in [(0, 1..=30), (1, 31..=60)] {
+        let mut both = [&ours[which][..], &theirs[which]].concat();
+        both.sort_unstable();
+        assert!(ours[which].len() > 5 && theirs[which].len() > 5, "{ours:?} {theirs:?}");
+        assert_eq!(both, wanted.collect::<Vec<i64>>(), "each row is in one of them");
+    }
+
+    place.run("UPDATE outbox_relays SET lease_until = now() WHERE relay_ref = 2").await;
+    let dead = Postgres::take_turn(&mut place.session, request(SeatChoice::Other(1))).await;
+    let TurnAnswer::Taken(dead, shards) = dead.unwrap() else { panic!("its lease is over") };
+    assert_eq!((dead.seat, shards), (2, half));
+    let merged = Postgres::merge_turns(&mut place.session, other, own).await.unwrap();
+    assert_eq!(merged, None, "another has had the turn since");
+    let merged = Postgres::merge_turns(&mut place.session, dead, own).await.unwrap();
+    assert_eq!(merged, Some(Shards::ALL));
+    let kept = Postgres::keep_turn(&mut place.session, own, Duration::from_mins(1), None).await;
+    assert_eq!(kept.unwrap().map(|kept| kept.shards), Some(Shards::ALL));
+    let live = Postgres::used_seats(&mut place.session).await.unwrap();
+    assert_eq!(live, [seat(1, Shards::ALL)]);
+    let back = found(&mut place, own, Shards::ALL).await;
+    assert_eq!(back[1], theirs[1], "what the other had claimed");
     dropped(place.session).await;
 }

@@ -72,7 +72,7 @@ impl Place<Postgres> {
     async fn cost(&mut self, sent: i64) -> [i64; 4] {
         let mut pages = Vec::new();
         let mut before = self.number(LOOKED_AT).await;
-        let look = RowQuery { floor: sent, read_to: 0, rows_max: 10, bytes_max: 1 << 20 };
+        let look = RowQuery { floor: sent, rows_max: 10, ..super::LOOK };
         let found = Postgres::unsent(&mut self.session, look).await.unwrap();
         let ids: Vec<RowId> = found.rows.iter().map(|row| row.id).collect();
         assert_eq!(ids.first().map(|id| id.seq), Some(sent + 1));

@@ -39,6 +39,8 @@ pub(crate) struct Overview {
     pub lease_left_seconds: Option<i64>,
     /// The number of the turn.
     pub fence: i64,
+    /// How many relays share the work.
+    pub relays: i64,
     /// Why it ships nothing; empty when it does.
     pub standstill: Option<String>,
 }

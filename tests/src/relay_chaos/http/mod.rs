@@ -93,6 +93,8 @@ pub async fn chaos(relay: &Executable, plan: Plan, seed: u64) -> Report {
     let topic = Topic::planned("127.0.0.1:1", "nowhere", 1, &[]);
     let mut outbox = Outbox::with(topic, database.schema().await).await;
     outbox.config.relay.lease = LEASE;
+    // One works and two stand by, or all share the work.
+    outbox.config.relay.shared = !seed.is_multiple_of(2);
     outbox.config.batch.events_max = 100;
     database::prepare(&outbox).await;
     outbox.record_attempts().await;

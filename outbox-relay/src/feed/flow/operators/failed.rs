@@ -38,9 +38,9 @@ type Chosen<'a> = [Value<'a>; 7];
 
 /// What a person decides, by steps of one transaction.
 pub(crate) struct ActTexts {
-    /// Holds what a relay claims and stores until the transaction ends; answers the turn that lasts, if one does.
+    /// Holds what relays claim and store until the transaction ends.
     pub(crate) lock: &'static str,
-    /// A choice, and 8 the turn that lasts: `seq`, `event_id`, and whether the row is `claimed` in that turn.
+    /// A choice: `seq`, `event_id`, and whether the row is `claimed` in a turn that lasts.
     pub(crate) chosen: &'static str,
     /// 1 rows as JSON: these have no time before which they are not sent.
     pub(crate) retry_events: &'static str,
@@ -118,10 +118,8 @@ async fn step<DB: FailedSql>(
 ) -> Result<Step, sqlx::Error> {
     let texts = DB::act_texts();
     DB::begin_writing(session).await?;
-    let turn = DB::fetch_optional(session, texts.lock, &[]).await?;
-    let turn: Option<i64> = turn.map(|row| row.at(0)).transpose()?.flatten();
-    let chosen = [&chosen(choice, after, STEP)[..], &[Value::from(turn)]].concat();
-    let found = DB::fetch_all(session, texts.chosen, &chosen).await?;
+    DB::fetch_all(session, texts.lock, &[]).await?;
+    let found = DB::fetch_all(session, texts.chosen, &chosen(choice, after, STEP)).await?;
     let (mut numbers, mut ids) = (Vec::new(), Vec::new());
     let (mut claimed, mut last) = (0, None);
     for row in &found {

@@ -49,6 +49,7 @@ impl<DB: OverviewSql> Overviews for DB {
 fn overview(row: &impl Columns) -> Result<Overview, sqlx::Error> {
     let lease_left_seconds: Option<i64> = row.read("lease_left")?;
     let owner: Option<String> = row.read("owner")?;
+    let relays: Option<i64> = row.read("relays")?;
     let (standstill, outages) = read_report(row.read("standstill")?);
     Ok(Overview {
         waiting: row.read("waiting")?,
@@ -69,6 +70,7 @@ fn overview(row: &impl Columns) -> Result<Overview, sqlx::Error> {
         taken_seconds: row.read("taken")?,
         lease_left_seconds,
         fence: row.read("fence")?,
+        relays: relays.unwrap_or(0),
         standstill,
     })
 }

@@ -36,9 +36,10 @@ pub(in crate::feed) const WRITE: &str =
     "INSERT INTO outbox_audit (what, who, why, choice, rows, event_ids)
 SELECT $1, $2, $3, $4, $5, ARRAY(SELECT id::uuid FROM json_array_elements_text($6::json) id) WHERE $5 > 0";
 static TEXTS: ActTexts = ActTexts {
-    lock: "SELECT CASE WHEN lease_until > now() THEN epoch END FROM outbox_relays FOR NO KEY UPDATE",
+    lock: "SELECT FROM outbox_relays WHERE shards <> 0 ORDER BY relay_ref FOR NO KEY UPDATE",
     chosen: chosen!(
-        "SELECT p.seq, o.event_id::text, coalesce(p.claimed_by = $8::bigint, false) AS claimed"
+        "SELECT p.seq, o.event_id::text, EXISTS (SELECT FROM outbox_relays r
+    WHERE r.epoch = p.claimed_by AND r.lease_until > now()) AS claimed"
     ),
     retry_events: "UPDATE outbox_events o SET deliver_after = NULL FROM json_to_recordset($1::json) s(seq bigint)
 WHERE o.seq = s.seq AND o.deliver_after IS NOT NULL",

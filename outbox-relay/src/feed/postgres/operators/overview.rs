@@ -5,7 +5,7 @@ use sqlx::Postgres;
 use crate::feed::flow::operators::overview::OverviewSql;
 
 impl OverviewSql for Postgres {
-    const REPORT: &'static str = "SELECT standstill FROM outbox_relays WHERE lease_until > now()";
+    const REPORT: &'static str = "SELECT string_agg(standstill, E'\\n' ORDER BY relay_ref) FROM outbox_relays WHERE lease_until > now()";
     const WAITED_FOR: &'static str =
         "SELECT DISTINCT destination FROM outbox_parked WHERE state = 'waiting' ORDER BY 1";
     const OVERVIEW: &'static str = "SELECT w.unsent + p.ready + p.behind AS waiting, p.behind AS held,
@@ -19,7 +19,8 @@ impl OverviewSql for Postgres {
     (SELECT count(*) FROM outbox_events WHERE sent_at IS NOT NULL OR discarded_at IS NOT NULL) AS sent,
     r.owner, extract(epoch FROM now() - r.taken_at)::bigint AS taken,
     greatest(0, extract(epoch FROM r.lease_until - now())::bigint) AS lease_left,
-    coalesce(r.epoch, 0) AS fence, r.standstill
+    coalesce(r.epoch, 0) AS fence, (SELECT string_agg(standstill, E'\\n' ORDER BY relay_ref) FROM outbox_relays) AS standstill,
+    (SELECT count(*) FROM outbox_relays WHERE shards <> 0 AND lease_until > now()) AS relays
 FROM (SELECT count(*) AS unsent FROM outbox_events WHERE sent_at IS NULL AND parked_at IS NULL) w
 CROSS JOIN (SELECT count(*) FILTER (WHERE p.state = 'ready') AS ready, count(*) FILTER (WHERE p.state = 'behind') AS behind,
     count(*) FILTER (WHERE p.state = 'parked') AS parked, count(*) FILTER (WHERE p.state = 'retry') AS retrying,
@@ -28,5 +29,5 @@ CROSS JOIN (SELECT count(*) FILTER (WHERE p.state = 'ready') AS ready, count(*) 
     count(*) FILTER (WHERE p.state = 'waiting' AND p.destination NOT LIKE 'kafka:%') AS destinations,
     min(greatest(e.created_at, e.deliver_after)) FILTER (WHERE p.state <> 'scheduled' OR p.due_at <= now()) AS since
     FROM outbox_parked p LEFT JOIN outbox_events e ON e.seq = p.seq AND p.due_at IS NOT NULL) p
-LEFT JOIN outbox_relays r ON true";
+LEFT JOIN (SELECT * FROM outbox_relays WHERE shards <> 0 ORDER BY lease_until NULLS FIRST, relay_ref LIMIT 1) r ON true";
 }

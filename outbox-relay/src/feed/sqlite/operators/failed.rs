@@ -36,8 +36,11 @@ pub(in crate::feed) const WRITE: &str =
     "INSERT INTO outbox_audit (what, who, why, choice, rows, event_ids)
 SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE ?5 > 0";
 static TEXTS: ActTexts = ActTexts {
-    lock: "SELECT CASE WHEN lease_until > CAST(unixepoch('subsec') * 1000 AS INTEGER) THEN epoch END FROM outbox_relays",
-    chosen: chosen!("SELECT p.seq, o.event_id, coalesce(p.claimed_by = ?8, 0) AS claimed"),
+    lock: "SELECT 1 FROM outbox_relays",
+    chosen: chosen!(
+        "SELECT p.seq, o.event_id, EXISTS (SELECT 1 FROM outbox_relays r WHERE r.epoch = p.claimed_by
+    AND r.lease_until > CAST(unixepoch('subsec') * 1000 AS INTEGER)) AS claimed"
+    ),
     retry_events: "UPDATE outbox_events SET deliver_after = NULL
 WHERE deliver_after IS NOT NULL AND seq IN (SELECT value ->> '$.seq' FROM json_each(?1))",
     retry: "UPDATE outbox_parked SET state = 'behind', due_at = NULL, attempts = 0, error = NULL, claimed_by = NULL,

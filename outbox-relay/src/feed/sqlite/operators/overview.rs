@@ -18,7 +18,8 @@ impl OverviewSql for Sqlite {
     (SELECT count(*) FROM outbox_events WHERE sent_at IS NOT NULL OR discarded_at IS NOT NULL) AS sent,
     r.owner, unixepoch() - r.taken_at / 1000 AS taken,
     max(0, r.lease_until / 1000 - unixepoch()) AS lease_left,
-    coalesce(r.epoch, 0) AS fence, r.standstill
+    coalesce(r.epoch, 0) AS fence, r.standstill,
+    r.lease_until > CAST(unixepoch('subsec') * 1000 AS INTEGER) AS relays
 FROM (SELECT count(*) AS unsent FROM outbox_events WHERE sent_at IS NULL AND parked_at IS NULL) w
 CROSS JOIN (SELECT count(*) FILTER (WHERE p.state = 'ready') AS ready, count(*) FILTER (WHERE p.state = 'behind') AS behind,
     count(*) FILTER (WHERE p.state = 'parked') AS parked, count(*) FILTER (WHERE p.state = 'retry') AS retrying,
