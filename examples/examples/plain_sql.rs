@@ -139,7 +139,7 @@ pub async fn main() -> Result<(), Error> {
     inbox_consumer::migrate::<Postgres>(&config).await?;
     let routes = Routes::default().on("OrderPaid", Note).on("ReviewAsked", Note);
     let consumer = RunningConsumer::start(config, routes).await?;
-    let turn = "SELECT owner IS NOT NULL FROM outbox_relays";
+    let turn = "SELECT count(owner) > 0 FROM outbox_relays";
     wait_until("a relay has the turn", || async {
         sqlx::query_scalar(turn).fetch_one(&order_pool).await
     })

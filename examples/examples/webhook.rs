@@ -286,7 +286,7 @@ pub async fn main() -> Result<ExitCode, Error> {
         order(customer, "Peru").await?;
     }
     let read_standstill = async || {
-        sqlx::query_scalar::<_, Option<String>>("SELECT standstill FROM outbox_relays")
+        sqlx::query_scalar::<_, Option<String>>("SELECT max(standstill) FROM outbox_relays")
             .fetch_one(&shop_pool)
             .await
     };
