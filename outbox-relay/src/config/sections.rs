@@ -56,8 +56,10 @@ section! {
         /// this long; a shutdown releases the lease at once.
         lease: Duration = "15s", in 1s..=10m;
         /// Whether other relays of the outbox work beside this one, each for a share of the aggregates.
-        /// Without it, one relay works and the others stand by. On SQLite, always one works.
-        shared: bool = "true";
+        /// Without it, one relay works and the others stand by. On SQLite, always one works. After a
+        /// failover to a replica that has lost commits, or a restore, relays that share may send
+        /// records of an aggregate out of order.
+        shared: bool = "false";
     }
 }
 

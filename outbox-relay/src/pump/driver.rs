@@ -194,7 +194,9 @@ impl<'a, F: Owners> Driver<'a, F> {
         let Some(reader) = self.reader.as_mut().filter(|_| self.planner.is_settled()) else {
             return;
         };
-        if self.storage.lags() {
+        // Of a batch whose outcome is unknown nothing is certain before the next producer is ready.
+        let unknown = self.pump.options.routes.reach_kafka() && self.kafka.sink.is_none();
+        if self.storage.lags() || unknown {
             return;
         }
         let turn = self.lease.turn;

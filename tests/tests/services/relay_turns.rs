@@ -262,6 +262,15 @@ async fn killed_and_frozen_relays_lose_and_reorder_nothing() {
     assert!(report.events > 500 && report.turns >= 5, "{report:#?}");
 }
 
+/// The same where all three share the work.
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_and_frozen_relays_that_share_lose_and_reorder_nothing() {
+    let plan = Plan { kills: 5, freezes: 3, ..Plan::default() };
+    let report = chaos(&RELAY, plan, 7).await;
+    assert!(report.violations.is_empty(), "{report:#?}");
+    assert!(report.events > 500 && report.turns >= 5, "{report:#?}");
+}
+
 /// The same with an HTTP destination: `cargo xtask relay-chaos --destination http` is the whole of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_and_frozen_relays_call_each_receiver_in_order() {
