@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 /// Time since the planner was made.
 pub type Time = Duration;
 
-/// Which row: its number and its event's id, since numbers are given twice after a failover or a restore.
+/// A row's number and its event's id: after a failover or a restore a number is given twice.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RowKey {
     /// The row's number.
@@ -121,7 +121,7 @@ pub struct Park {
     pub aggregate: Arc<str>,
     /// Why.
     pub state: ParkState,
-    /// In how long it may go.
+    /// In how long it may go: of those that are scheduled or in retry.
     pub after: Duration,
     /// By which name it is claimed.
     pub destination: String,
@@ -138,9 +138,10 @@ pub struct Park {
 pub struct Conclusion {
     /// Delivered, of those that came from the feed.
     pub sent: Vec<RowKey>,
-    /// Delivered, of those that were claimed.
+    /// Delivered, of those that were claimed: what is behind them is ready.
     pub delivered: Vec<RowKey>,
-    /// To be parked.
+    /// To be parked, or parked again, which ends a claim unless it says otherwise. Later rows of their aggregates that are
+    /// ready are behind them again, unless these are ready themselves.
     pub parked: Vec<Park>,
 }
 

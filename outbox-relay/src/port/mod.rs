@@ -28,13 +28,13 @@ pub(crate) use operators::{
     FurtherColumn, Grants, Operators, Overview, Overviews, RoleKind, RowContent, Scripts, Step,
     TableMapping, is_destination,
 };
-pub(crate) use outbox_planner::internal::ParkState;
+pub(crate) use outbox_planner::internal::{Conclusion, Park, ParkState, RowKey};
 pub(crate) use parking::{Appenders, CLAIM_MAX, DueDestination, Parked, TOPIC, Writers};
 pub(crate) use report::{DestinationOutage, report};
 #[cfg(feature = "cli")]
 pub(crate) use report::{ReportedOutage, read_report};
 pub(crate) use retention::{Pruned, Retention};
-pub(crate) use rows::{Conclusion, Parking, Row, RowId, RowPage, RowQuery, Rows, Stored};
+pub(crate) use rows::{Row, RowPage, RowQuery, Rows, Stored};
 pub(crate) use schema::Schema;
 pub use sessions::OpenError;
 pub(crate) use sessions::{Address, FeedError, Sessions, whole};

@@ -4,24 +4,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outbox_core::OutboxEvent;
-use outbox_planner::internal::ParkState;
+use outbox_planner::internal::{Conclusion, RowKey};
 
 use super::{FeedError, Sessions, Shards, Turn};
-
-/// Which row, for certain: after a failover or a restore a number is given twice.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct RowId {
-    /// Its number.
-    pub seq: i64,
-    /// Its event's id.
-    pub event: uuid::Uuid,
-}
 
 /// A row as the feed or the parking store has it.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     /// Which it is.
-    pub id: RowId,
+    pub id: RowKey,
     /// Its aggregate, `type/id`, as the row has it.
     pub aggregate: String,
     /// An earlier row of its aggregate is parked.
@@ -78,47 +69,6 @@ pub(crate) struct RowPage {
     pub earlier: Vec<i64>,
     /// The rows behind `read_to`, in the order of their numbers.
     pub rows: Vec<Row>,
-}
-
-/// A row to park.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Parking {
-    /// Which row.
-    pub id: RowId,
-    /// Its aggregate and the event's id, for the log.
-    pub event: String,
-    /// Why.
-    pub state: ParkState,
-    /// In how long it may go: of those that are scheduled or in retry.
-    pub after: Duration,
-    /// Under which name it is claimed again, as the column of that name.
-    pub destination: String,
-    /// How many attempts have failed, this one included.
-    pub attempts: u32,
-    /// One sentence; `None` leaves what is written there.
-    pub error: Option<String>,
-    /// It is claimed at once: it is under way.
-    pub claimed: bool,
-}
-
-/// What became of rows; written in one transaction.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Conclusion {
-    /// Acknowledged, of those that came from the feed.
-    pub sent: Vec<RowId>,
-    /// Acknowledged, of those that were claimed: what is behind them is ready.
-    pub delivered: Vec<RowId>,
-    /// Parked, fresh or claimed; claims of these end. Later rows of their aggregates that are ready are behind them again,
-    /// unless they are ready themselves.
-    pub parked: Vec<Parking>,
-}
-
-impl Conclusion {
-    /// Every row in it.
-    pub(crate) fn ids(&self) -> impl Iterator<Item = RowId> {
-        let parked = self.parked.iter().map(|parking| parking.id);
-        self.sent.iter().chain(&self.delivered).copied().chain(parked)
-    }
 }
 
 /// What came of storing a conclusion.

@@ -20,7 +20,7 @@ use super::{
     routing::{Content, ContentKind, KAFKA_NUMBER, Router},
     settings::planner_settings,
     sleep_until,
-    storing::{self, Storage},
+    storing::Storage,
 };
 use crate::{
     port::{Conclusion, Finding, Owners, Row, Stored},
@@ -265,9 +265,7 @@ impl<'a, F: Owners> Driver<'a, F> {
         while let Some(effect) = self.planner.poll_effect(self.now()) {
             match effect {
                 Effect::Read(_) | Effect::Claim(..) | Effect::AskDues => self.ask(effect),
-                Effect::Store(conclusion) => {
-                    self.storage.begin(storing::conclusion(conclusion));
-                }
+                Effect::Store(conclusion) => self.storage.begin(conclusion),
                 Effect::Call(id, KAFKA_NUMBER) => self.ship(id),
                 Effect::Call(id, number) => self.call(id, number),
             }

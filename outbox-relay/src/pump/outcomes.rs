@@ -4,11 +4,12 @@ use std::time::Instant;
 
 use inbox_engine::internal::Rule;
 use outbox_planner::internal::{LaneKey, News, Outcome, Time};
+use uuid::Uuid;
 
 use super::{TurnEnd, calls::EndedCall, driver::Driver, routing::KAFKA_NUMBER};
 use crate::{
     destination,
-    port::{Conclusion, DestinationOutage, Owners, ParkState, Parking, Stored},
+    port::{Conclusion, DestinationOutage, Owners, Park, ParkState, Stored},
     telemetry::Signal,
 };
 
@@ -27,12 +28,13 @@ impl<F: Owners> Driver<'_, F> {
             }
         };
         self.pump.counters.sent.add((conclusion.sent.len() + conclusion.delivered.len()) as u64);
-        for Parking { id, event, state, error, attempts, .. } in conclusion.parked {
+        for Park { key, aggregate, state, error, attempts, .. } in conclusion.parked {
             match state {
                 ParkState::Parked => {
                     self.pump.counters.failed.add(1);
+                    let event = format!("{aggregate} {}", Uuid::from_u128(key.event));
                     let error = error.unwrap_or_default();
-                    Signal::SetAside { seq: id.seq, event, error }.emit();
+                    Signal::SetAside { seq: key.seq, event, error }.emit();
                 }
                 ParkState::Retry => self.pump.counters.retries.add(u64::from(attempts > 0)),
                 _ => {}

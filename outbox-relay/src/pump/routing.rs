@@ -7,15 +7,14 @@ use std::{
 
 use inbox_engine::internal::Rule;
 use outbox_core::OutboxEvent;
-use outbox_planner::internal::{Fate, Incoming, LaneKey, RowKey};
-use uuid::Uuid;
+use outbox_planner::internal::{Fate, Incoming, LaneKey};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::missing_topics::MissingTopics;
 use crate::{
     destination::{Delivery, Destination},
     format::{Format, Formatted},
-    port::{Row, RowId, TOPIC},
+    port::{Row, TOPIC},
     routes::{KAFKA, Routes, Way},
     sink::{Forbidden, OutgoingRecord, TopicWait},
 };
@@ -51,7 +50,7 @@ impl Router<'_> {
     /// A row as the planner takes it.
     pub(super) fn route(&self, row: Row, now: Instant) -> Incoming<Content> {
         let bytes = row.bytes();
-        let Row { id, aggregate, blocked, claimed, attempts, delay, age, event } = row;
+        let Row { id: key, aggregate, blocked, claimed, attempts, delay, age, event } = row;
         let appended = now.checked_sub(age);
         let (destination, fate) = match &event {
             Err(error) => (KAFKA.to_owned(), Fate::Unsendable(error.clone())),
@@ -64,7 +63,7 @@ impl Router<'_> {
             None => fate,
         };
         let aggregate = aggregate.into();
-        Incoming { key: key(id), aggregate, blocked, claimed, attempts, bytes, destination, fate }
+        Incoming { key, aggregate, blocked, claimed, attempts, bytes, destination, fate }
     }
 
     fn fate(
@@ -128,14 +127,6 @@ impl Router<'_> {
             }
         }
     }
-}
-
-pub(super) fn key(id: RowId) -> RowKey {
-    RowKey { seq: id.seq, event: id.event.as_u128() }
-}
-
-pub(super) fn id(key: RowKey) -> RowId {
-    RowId { seq: key.seq, event: Uuid::from_u128(key.event) }
 }
 
 /// Under which name rows wait for a topic, or for a partition of one.

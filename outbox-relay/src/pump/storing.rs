@@ -2,10 +2,9 @@
 
 use futures::future::BoxFuture;
 use inbox_engine::internal::Rule;
-use outbox_planner::internal as planner;
 
-use super::{LazySession, pending_or, routing::id};
-use crate::port::{Conclusion, Owners, Parking, Stored, Turn};
+use super::{LazySession, pending_or};
+use crate::port::{Conclusion, Owners, Stored, Turn};
 
 /// The longest error that is written on a row.
 const ERROR_CHARS: usize = 2_000;
@@ -47,7 +46,12 @@ impl<F: Owners> Storage<F> {
         self.unstored.is_some()
     }
 
-    pub(super) fn begin(&mut self, conclusion: Conclusion) {
+    pub(super) fn begin(&mut self, mut conclusion: Conclusion) {
+        rewrite_errors(&mut conclusion, |c| !c.is_control());
+        self.start(conclusion);
+    }
+
+    fn start(&mut self, conclusion: Conclusion) {
         let Some(mut session) = self.session.take() else {
             debug_assert!(false, "one conclusion is stored at a time");
             return;
@@ -62,7 +66,7 @@ impl<F: Owners> Storage<F> {
     /// Once more, what could not be stored.
     pub(super) fn begin_again(&mut self) {
         if let Some(conclusion) = self.unstored.take() {
-            self.begin(conclusion);
+            self.start(conclusion);
         }
     }
 
@@ -76,9 +80,7 @@ impl<F: Owners> Storage<F> {
             Ok(stored) => Ok((conclusion, stored)),
             Err(error) => {
                 // Not every database has every character.
-                for error in conclusion.parked.iter_mut().filter_map(|park| park.error.as_mut()) {
-                    *error = writable(error, |c| c.is_ascii_graphic() || c == ' ');
-                }
+                rewrite_errors(&mut conclusion, |c| c.is_ascii_graphic() || c == ' ');
                 self.unstored = Some(conclusion);
                 Err(error)
             }
@@ -86,21 +88,11 @@ impl<F: Owners> Storage<F> {
     }
 }
 
-/// A conclusion of the planner as the database takes it.
-pub(super) fn conclusion(of: planner::Conclusion) -> Conclusion {
-    let ids = |keys: Vec<planner::RowKey>| keys.into_iter().map(id).collect();
-    let parking = |park: planner::Park| Parking {
-        id: id(park.key),
-        event: format!("{} {}", park.aggregate, id(park.key).event),
-        state: park.state,
-        after: park.after,
-        destination: park.destination,
-        attempts: park.attempts,
-        error: park.error.map(|error| writable(&error, |c| !c.is_control())),
-        claimed: park.claimed,
-    };
-    let parked = of.parked.into_iter().map(parking).collect();
-    Conclusion { sent: ids(of.sent), delivered: ids(of.delivered), parked }
+/// Makes errors texts of these characters alone.
+fn rewrite_errors(conclusion: &mut Conclusion, plain: impl Fn(char) -> bool) {
+    for error in conclusion.parked.iter_mut().filter_map(|park| park.error.as_mut()) {
+        *error = writable(error, &plain);
+    }
 }
 
 /// A text that the database can store: what it may not take is escaped, and it has an end.

@@ -20,7 +20,7 @@ use crate::{
     deadline::Deadline,
     destination::{Delivery, Destination, Outcome, Sink},
     format::Format,
-    port::{Row, RowId},
+    port::{Row, RowKey},
     routes::Routes,
     sink::TopicWait,
     topic::Template,
@@ -29,7 +29,7 @@ use crate::{
 fn row(kind: &str) -> Row {
     let aggregate = Aggregate::new(kind, "a").unwrap();
     Row {
-        id: RowId { seq: 1, event: uuid::Uuid::nil() },
+        id: RowKey { seq: 1, event: 0 },
         aggregate: aggregate.to_string(),
         blocked: false,
         claimed: false,

@@ -3,17 +3,18 @@
 use bytes::Bytes;
 use inbox_engine::internal::Rule;
 use outbox_core::{Aggregate, Envelope, EventId, OutboxEvent, Text, internal::headers_from_json};
+use uuid::Uuid;
 
 use super::Columns;
 use crate::{
     feed::duration,
-    port::{Row, RowId},
+    port::{Row, RowKey},
 };
 
 /// The columns of a row. What a column holds may be nothing that can be read: then the row is no event, and
 /// no other row suffers from that.
 struct Stored {
-    id: RowId,
+    id: RowKey,
     event_type: Column<String>,
     aggregate_type: Column<String>,
     aggregate_id: Column<String>,
@@ -33,8 +34,9 @@ type Column<T> = Result<T, sqlx::Error>;
 /// The row that a read found, or one that was claimed from the parking store. Fails without number or id, and where what
 /// the statement computed is not there.
 pub(crate) fn row(found: &impl Columns, claimed: bool) -> Result<Row, sqlx::Error> {
+    let event: Uuid = found.read("event_id")?;
     let stored = Stored {
-        id: RowId { seq: found.read("seq")?, event: found.read("event_id")? },
+        id: RowKey { seq: found.read("seq")?, event: event.as_u128() },
         event_type: found.read("event_type"),
         aggregate_type: found.read("aggregate_type"),
         aggregate_id: found.read("aggregate_id"),
@@ -89,7 +91,7 @@ impl Stored {
         let aggregate = Aggregate::new(kind, self.aggregate_id.map_err(unread("aggregate_id"))?);
         let headers = headers_from_json(&self.headers.map_err(unread("headers"))?);
         let envelope = Envelope {
-            event_id: EventId::from(self.id.event),
+            event_id: EventId::from(Uuid::from_u128(self.id.event)),
             source_id: None,
             event_type: self.event_type.map_err(unread("event_type"))?.into(),
             aggregate: aggregate.map_err(|error| not(&error))?,

@@ -3,13 +3,12 @@
 use std::{future::Future, time::Duration};
 
 use serde::Serialize;
+use uuid::Uuid;
 
 use super::{Read as _, SqlClient, values};
 use crate::{
     feed::millis,
-    port::{
-        Conclusion, FeedError, ParkState, Parking, RowId, RowPage, RowQuery, Rows, Stored, Turn,
-    },
+    port::{Conclusion, FeedError, Park, ParkState, RowKey, RowPage, RowQuery, Rows, Stored, Turn},
 };
 
 /// The longest that a row may wait for its time, in milliseconds: thirty years, which every column of times holds.
@@ -61,7 +60,7 @@ pub(crate) trait StoreSql: SqlClient {
     fn mark_sent(
         session: &mut Self::Session,
         turn: Turn,
-        sent: &[RowId],
+        sent: &[RowKey],
     ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
 }
 
@@ -102,7 +101,8 @@ impl<DB: StoreSql> Rows for DB {
             DB::execute(session, texts.promote, values![rows.as_str()]).await?;
         }
         // What was stored before, in a call whose answer was lost, is there.
-        let rows = json(conclusion.ids());
+        let parked = parked.iter().map(|park| park.key);
+        let rows = json(sent.iter().chain(delivered).copied().chain(parked));
         let missing = DB::fetch_one(session, texts.missing, values![rows.as_str()]).await?.at(0)?;
         DB::end_writing(session).await?;
         Ok(Stored::of(missing))
@@ -113,21 +113,20 @@ impl<DB: StoreSql> Rows for DB {
 async fn park<DB: StoreSql>(
     session: &mut DB::Session,
     turn: Turn,
-    parked: &[Parking],
+    parked: &[Park],
 ) -> Result<(), sqlx::Error> {
     if parked.is_empty() {
         return Ok(());
     }
     let texts = DB::store_texts();
-    let rows =
-        text(&parked.iter().map(|parking| ParkedJson::of(parking, turn)).collect::<Vec<_>>());
+    let rows = text(&parked.iter().map(|park| ParkedJson::of(park, turn)).collect::<Vec<_>>());
     let values = values![rows.as_str()];
     DB::execute(session, texts.leave_feed, values).await?;
     DB::execute(session, texts.park, values).await?;
-    if parked.iter().any(|parking| parking.state == ParkState::Behind) {
+    if parked.iter().any(|park| park.state == ParkState::Behind) {
         DB::execute(session, texts.heads, values).await?;
     }
-    if parked.iter().any(|parking| parking.state != ParkState::Ready) {
+    if parked.iter().any(|park| park.state != ParkState::Ready) {
         DB::execute(session, texts.demote, values).await?;
     }
     Ok(())
@@ -139,9 +138,9 @@ struct RowJson {
     event: uuid::fmt::Simple,
 }
 
-impl From<RowId> for RowJson {
-    fn from(RowId { seq, event }: RowId) -> Self {
-        Self { seq, event: event.simple() }
+impl From<RowKey> for RowJson {
+    fn from(RowKey { seq, event }: RowKey) -> Self {
+        Self { seq, event: Uuid::from_u128(event).simple() }
     }
 }
 
@@ -158,15 +157,15 @@ struct ParkedJson<'a> {
 }
 
 impl<'a> ParkedJson<'a> {
-    fn of(parking: &'a Parking, turn: Turn) -> Self {
+    fn of(park: &'a Park, turn: Turn) -> Self {
         Self {
-            row: parking.id.into(),
-            state: name(parking.state),
-            after: after(parking.after),
-            destination: &parking.destination,
-            attempts: i32::try_from(parking.attempts).unwrap_or(i32::MAX),
-            error: parking.error.as_deref(),
-            claim: parking.claimed.then_some(turn.fence),
+            row: park.key.into(),
+            state: name(park.state),
+            after: after(park.after),
+            destination: &park.destination,
+            attempts: i32::try_from(park.attempts).unwrap_or(i32::MAX),
+            error: park.error.as_deref(),
+            claim: park.claimed.then_some(turn.fence),
         }
     }
 }
@@ -188,7 +187,7 @@ fn name(state: ParkState) -> &'static str {
 }
 
 /// Rows by number and id.
-fn json(rows: impl Iterator<Item = RowId>) -> String {
+fn json(rows: impl Iterator<Item = RowKey>) -> String {
     text(&rows.map(RowJson::from).collect::<Vec<_>>())
 }
 

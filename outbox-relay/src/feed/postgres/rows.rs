@@ -13,7 +13,7 @@ use crate::{
         },
         rows, text_to_send,
     },
-    port::{FeedError, RowId, RowPage, RowQuery, Shards, Turn},
+    port::{FeedError, RowKey, RowPage, RowQuery, Shards, Turn},
 };
 
 /// The first rows that wait: $1 so many. PostgreSQL may take the primary key for a bound, and read what was sent:
@@ -203,10 +203,10 @@ impl StoreSql for Postgres {
     async fn mark_sent(
         session: &mut PgConnection,
         turn: Turn,
-        sent: &[RowId],
+        sent: &[RowKey],
     ) -> Result<bool, sqlx::Error> {
         let (seqs, ids): (Vec<i64>, Vec<Uuid>) =
-            sent.iter().map(|row| (row.seq, row.event)).unzip();
+            sent.iter().map(|row| (row.seq, Uuid::from_u128(row.event))).unzip();
         let done = sqlx::query(text_to_send(MARK_SENT))
             .persistent(keeps_statements(session))
             .bind(turn.fence)

@@ -12,7 +12,7 @@ use crate::{
         },
         rows,
     },
-    port::{FeedError, RowId, RowPage, RowQuery, Turn},
+    port::{FeedError, RowKey, RowPage, RowQuery, Turn},
 };
 
 /// Milliseconds until a time. Whoever writes rows may write any: a difference that is none of SQLite's whole numbers is
@@ -97,7 +97,7 @@ impl StoreSql for Sqlite {
     async fn mark_sent(
         _: &mut SqliteConnection,
         _: Turn,
-        _: &[RowId],
+        _: &[RowKey],
     ) -> Result<bool, sqlx::Error> {
         Ok(false)
     }
@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
     use crate::port::{
-        Conclusion, ParkState, Parking, Row, Rows as _, Schema as _, SeatChoice, Stored as Answer,
+        Conclusion, Park, ParkState, Row, Rows as _, Schema as _, SeatChoice, Stored as Answer,
         TurnAnswer, TurnRequest, Turns as _,
     };
 
@@ -198,21 +198,25 @@ mod tests {
                 break;
             }
             let mut conclusion = Conclusion::default();
-            for Row { id, blocked, event, .. } in rows {
+            for Row { id: key, blocked, event, aggregate, .. } in rows {
                 let (state, error) = match event {
                     _ if blocked => (ParkState::Behind, None),
                     Err(error) => (ParkState::Parked, Some(error)),
                     Ok(_) => {
-                        conclusion.sent.push(id);
+                        conclusion.sent.push(key);
                         continue;
                     }
                 };
-                let (event, destination) = (String::new(), "kafka".to_owned());
-                let after = Duration::ZERO;
-                let claimed = false;
-                let parked =
-                    Parking { id, event, state, after, destination, attempts: 1, error, claimed };
-                conclusion.parked.push(parked);
+                conclusion.parked.push(Park {
+                    key,
+                    aggregate: aggregate.into(),
+                    state,
+                    after: Duration::ZERO,
+                    destination: "kafka".to_owned(),
+                    attempts: 1,
+                    error,
+                    claimed: false,
+                });
             }
             let answer = Sqlite::store(&mut session, turn, &conclusion).await.unwrap();
             assert_eq!(answer, Answer::All);

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use super::{HOUR, Place, SHOP, Tested, parking, retry, seqs, states};
-use crate::port::{Act, Choice, ParkState, Parking, Shards};
+use crate::port::{Act, Choice, Park, ParkState, Shards};
 
 /// A person has rows sent at once or gives them up, those that wait, too; who and why is written with it.
 pub(super) async fn a_person_decides_about_rows_that_wait<F: Tested>(place: &mut Place<F>) {
     let a = place.waits("a", 2).await;
     place.waits("b", 2).await;
     place.append(&["c"]).await;
-    let c = Parking {
+    let c = Park {
         attempts: 4,
         error: Some("500".into()),
         ..parking(place.id(5).await, ParkState::Parked)
@@ -50,11 +50,11 @@ pub(super) async fn a_person_decides_about_rows_that_wait<F: Tested>(place: &mut
     assert_eq!(place.number(&format!("{written} AND {how}")).await, 1);
     let how = "what = 'discard' AND rows = 1 AND choice = '--type Sold'";
     assert_eq!(place.number(&format!("{written} AND {how}")).await, 1);
-    let ids = format!("CAST(event_ids AS text) LIKE '%{}%'", a.event);
+    let ids = format!("CAST(event_ids AS text) LIKE '%{}%'", uuid::Uuid::from_u128(a.event));
     assert_eq!(place.number(&format!("{written} AND {ids}")).await, 1);
 
     let content = F::content(&mut place.session, 1, 10).await.unwrap().unwrap();
-    assert_eq!((content.seq, content.event_id), (1, a.event.to_string()));
+    assert_eq!((content.seq, content.event_id), (1, uuid::Uuid::from_u128(a.event).to_string()));
     assert_eq!((content.aggregate_id.as_str(), content.headers.as_str()), ("a", "[]"));
     assert_eq!((content.payload_bytes, content.attempts), (None, 0));
     assert_eq!(
@@ -74,7 +74,7 @@ pub(super) async fn a_retried_row_keeps_its_place<F: Tested>(place: &mut Place<F
         parked.push(parking(place.id(seq).await, ParkState::Parked));
     }
     parked[2].state = ParkState::Behind;
-    parked[3] = Parking { after: HOUR, state: ParkState::Scheduled, ..parked[3].clone() };
+    parked[3] = Park { after: HOUR, state: ParkState::Scheduled, ..parked[3].clone() };
     place.park(parked).await;
     place
         .run(&format!("UPDATE outbox_events SET deliver_after = {} WHERE seq = 4", F::FUTURE))
@@ -125,7 +125,7 @@ pub(super) async fn what_rows_wait_for_is_named<F: Tested>(place: &mut Place<F>)
     let mut parked = Vec::new();
     for (seq, destination) in [(1, "kafka:orders"), (2, SHOP), (3, "shop/http://x/y")] {
         let destination = destination.to_owned();
-        parked.push(Parking { destination, ..parking(place.id(seq).await, ParkState::Waiting) });
+        parked.push(Park { destination, ..parking(place.id(seq).await, ParkState::Waiting) });
     }
     parked.push(retry(place.id(4).await, 1, HOUR));
     place.park(parked).await;

@@ -17,8 +17,8 @@ use uuid::Uuid;
 
 use super::flow::{Read as _, SqlClient};
 use crate::port::{
-    Conclusion, FailedRows, Measurements, Overviews, ParkState, Parking, Retention, Rounds, Row,
-    RowId, RowQuery, Schema, SeatChoice, Shards, Stored, Turn, TurnAnswer, TurnRequest,
+    Conclusion, FailedRows, Measurements, Overviews, Park, ParkState, Retention, Rounds, Row,
+    RowKey, RowQuery, Schema, SeatChoice, Shards, Stored, Turn, TurnAnswer, TurnRequest,
 };
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -115,29 +115,30 @@ impl<F: Tested> Place<F> {
         self.run(&sql).await;
     }
 
-    async fn id(&mut self, seq: i64) -> RowId {
+    async fn id(&mut self, seq: i64) -> RowKey {
         let sql = format!("SELECT event_id FROM outbox_events WHERE seq = {seq}");
         let sql: &'static str = Box::leak(sql.into_boxed_str());
         let row = F::fetch_one(&mut self.session, sql, &[]).await.unwrap();
-        RowId { seq, event: row.at(0).unwrap() }
+        let event: Uuid = row.at(0).unwrap();
+        RowKey { seq, event: event.as_u128() }
     }
 
     async fn store(&mut self, conclusion: &Conclusion) -> Stored {
         F::store(&mut self.session, self.turn, conclusion).await.unwrap()
     }
 
-    async fn park(&mut self, parked: Vec<Parking>) {
+    async fn park(&mut self, parked: Vec<Park>) {
         let conclusion = Conclusion { parked, ..Conclusion::default() };
         assert_eq!(self.store(&conclusion).await, Stored::All);
     }
 
-    async fn deliver(&mut self, delivered: &[RowId]) -> Stored {
+    async fn deliver(&mut self, delivered: &[RowKey]) -> Stored {
         let delivered = delivered.to_vec();
         self.store(&Conclusion { delivered, ..Conclusion::default() }).await
     }
 
     /// Rows of an aggregate, the first of which is in retry for an hour and the others behind it.
-    async fn waits(&mut self, aggregate: &str, rows: usize) -> RowId {
+    async fn waits(&mut self, aggregate: &str, rows: usize) -> RowKey {
         let first = self.number("SELECT coalesce(max(seq), 0) + 1 FROM outbox_events").await;
         self.append(&vec![aggregate; rows]).await;
         let mut parked = Vec::new();
@@ -148,7 +149,7 @@ impl<F: Tested> Place<F> {
                 _ => parking(id, ParkState::Behind),
             });
         }
-        let id = parked[0].id;
+        let id = parked[0].key;
         self.park(parked).await;
         id
     }
@@ -180,16 +181,23 @@ async fn take_turn<F: Tested>(session: &mut F::Session) -> Turn {
 }
 
 /// A row that is parked without an attempt.
-fn parking(id: RowId, state: ParkState) -> Parking {
-    let (event, destination) = (String::new(), SHOP.to_owned());
-    let after = Duration::ZERO;
-    Parking { id, event, state, after, destination, attempts: 0, error: None, claimed: false }
+fn parking(key: RowKey, state: ParkState) -> Park {
+    Park {
+        key,
+        aggregate: "".into(),
+        state,
+        after: Duration::ZERO,
+        destination: SHOP.to_owned(),
+        attempts: 0,
+        error: None,
+        claimed: false,
+    }
 }
 
 /// A row that could not be delivered.
-fn retry(id: RowId, attempts: u32, after: Duration) -> Parking {
+fn retry(id: RowKey, attempts: u32, after: Duration) -> Park {
     let error = Some("503".to_owned());
-    Parking { after, attempts, error, ..parking(id, ParkState::Retry) }
+    Park { after, attempts, error, ..parking(id, ParkState::Retry) }
 }
 
 /// States as [`Place::states`] answers them.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{HOUR, LOOK, Place, SHOP, Tested, parking, retry, seqs, states, take_turn};
-use crate::port::{Choice, Conclusion, ParkState, Parking, RowId, RowQuery, Shards, Stored};
+use crate::port::{Choice, Conclusion, Park, ParkState, RowKey, RowQuery, Shards, Stored};
 
 const WAITS: &str = "state = 'retry' AND due_at IS NOT NULL";
 
@@ -44,7 +44,7 @@ pub(super) async fn a_row_that_waits_is_claimed_when_its_time_has_come<F: Tested
     place.park(vec![retry(id, 2, HOUR)]).await;
     assert_eq!(place.parked("claimed_by IS NULL").await, 1);
     assert_eq!(seqs(&place.claim(SHOP).await), [0; 0]);
-    let last = Parking { attempts: 3, ..parking(id, ParkState::Parked) };
+    let last = Park { attempts: 3, ..parking(id, ParkState::Parked) };
     place.park(vec![last]).await;
     let kept = "state = 'parked' AND due_at IS NULL AND attempts = 3 AND error = '503'";
     assert_eq!(place.parked(kept).await, 1, "an error stays until there is another");
@@ -88,9 +88,9 @@ pub(super) async fn what_came_of_an_attempt_is_stored_in_the_turn_alone<F: Teste
     let id = place.waits("a", 2).await;
     place.append(&["c"]).await;
     place.pass_time().await;
-    let strange = RowId { event: uuid::Uuid::new_v4(), ..id };
+    let strange = RowKey { event: uuid::Uuid::new_v4().as_u128(), ..id };
     let fresh = place.id(3).await;
-    let unknown = RowId { event: strange.event, ..fresh };
+    let unknown = RowKey { event: strange.event, ..fresh };
     let conclusion = Conclusion {
         sent: vec![unknown],
         delivered: vec![strange],
@@ -191,7 +191,7 @@ pub(super) async fn a_row_with_a_time_waits_for_it<F: Tested>(place: &mut Place<
     let delay = rows[0].delay.unwrap();
     assert!(delay <= HOUR && delay > Duration::from_mins(59), "{delay:?}");
     assert_eq!(rows[1].delay, None, "its time has come");
-    let parked = Parking { after: delay, ..parking(rows[0].id, ParkState::Scheduled) };
+    let parked = Park { after: delay, ..parking(rows[0].id, ParkState::Scheduled) };
     place.park(vec![parked]).await;
     let early = "SELECT count(*) FROM outbox_parked JOIN outbox_events USING (seq) WHERE due_at < deliver_after";
     assert_eq!(place.number(early).await, 0);
@@ -210,7 +210,7 @@ pub(super) async fn what_is_ready_is_behind_a_row_that_fails<F: Tested>(place: &
     assert_eq!(seqs(&place.claim(SHOP).await), [1, 2, 3, 4]);
     place.park(vec![parked[1].clone()]).await;
     assert_eq!(place.parked("claimed_by IS NULL").await, 1, "what is ready changes no other");
-    place.park(vec![retry(parked[0].id, 1, HOUR)]).await;
+    place.park(vec![retry(parked[0].key, 1, HOUR)]).await;
     let behind = [(1, "retry"), (2, "behind"), (3, "behind"), (4, "ready")];
     assert_eq!(place.states().await, states(&behind));
     assert_eq!(place.parked("claimed_by IS NOT NULL").await, 1);
@@ -340,7 +340,7 @@ pub(super) async fn no_time_of_a_row_stops_a_look<F: Tested>(place: &mut Place<F
     // What waits for longer than any time there is.
     tokio::time::sleep(Duration::from_millis(3)).await;
     for after in [delay, Duration::MAX] {
-        let parked = Parking { after, ..parking(rows[2].id, ParkState::Scheduled) };
+        let parked = Park { after, ..parking(rows[2].id, ParkState::Scheduled) };
         place.park(vec![parked]).await;
         let next = place.next_due().await.unwrap();
         assert!(next > HOUR && next.as_millis() <= 1_000_000_000_000, "{next:?}");

@@ -9,7 +9,7 @@ use super::{
     Place,
     services::{dropped, session},
 };
-use crate::port::{Conclusion, Retention as _, RowId, RowQuery, Rows as _, Stored, Turns as _};
+use crate::port::{Conclusion, Retention as _, RowKey, RowQuery, Rows as _, Stored, Turns as _};
 
 /// Pages of the outbox and of its indexes that this session has looked at.
 const LOOKED_AT: &str = "SELECT sum(pg_stat_get_xact_blocks_fetched(oid))::bigint FROM (
@@ -74,7 +74,7 @@ impl Place<Postgres> {
         let mut before = self.number(LOOKED_AT).await;
         let look = RowQuery { floor: sent, rows_max: 10, ..super::LOOK };
         let found = Postgres::unsent(&mut self.session, look).await.unwrap();
-        let ids: Vec<RowId> = found.rows.iter().map(|row| row.id).collect();
+        let ids: Vec<RowKey> = found.rows.iter().map(|row| row.id).collect();
         assert_eq!(ids.first().map(|id| id.seq), Some(sent + 1));
         for step in 0..4 {
             match step {
