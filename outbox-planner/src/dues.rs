@@ -62,6 +62,7 @@ impl DueRows {
         self.asking || self.claiming.is_some()
     }
 
+    #[cfg(test)]
     pub(crate) fn closed(&self) -> impl Iterator<Item = &str> {
         self.closed.iter().map(String::as_str)
     }

@@ -137,7 +137,8 @@ impl<T> Planner<T> {
     }
 
     /// The names under which rows wait for something that is missing.
-    pub fn missing(&self) -> impl Iterator<Item = &str> {
+    #[cfg(test)]
+    pub(crate) fn missing(&self) -> impl Iterator<Item = &str> {
         self.dues.closed()
     }
 

@@ -10,7 +10,7 @@ impl<T> Planner<T> {
         self.queues.get(aggregate).map_or(0, |queue| queue.items.len())
     }
 
-    /// What tells its state from others, whatever order maps have.
+    /// What tells its state from others; the order of maps does not matter.
     pub(crate) fn fingerprint(&self) -> String
     where
         T: std::fmt::Debug,

@@ -8,6 +8,40 @@ use super::{
 };
 use crate::types::{Effect, Outcome, ParkState, PlannerSettings};
 
+/// One aggregate has more rows than fit into the memory; its first one.
+fn full_of_one_aggregate() -> (World, i64) {
+    let mut world = world_of(PlannerSettings { rows_max: 120, ..roomy() });
+    let first = world.add(0, 1);
+    for _ in 0..150 {
+        world.add(0, 1);
+    }
+    (world, first)
+}
+
+/// Runs until the rows that fill the memory are to be parked, which is not stored yet.
+fn run_until_shortened(world: &mut World) {
+    world.settle_database();
+    for _ in 0..300 {
+        if world.queue_of(0) == 0 {
+            break;
+        }
+        world.now += 10 * MILLI;
+        world.carry_out();
+        if world.queue_of(0) > 0 {
+            world.settle_database();
+        }
+    }
+}
+
+/// All that is left is delivered within this many tenths of a second.
+fn deliver_rest(world: &mut World, tenths: u32) {
+    for _ in 0..tenths {
+        world.deliver_all();
+        world.run_for(SECOND / 10);
+    }
+    assert!(world.undone().is_empty());
+}
+
 /// `d1` answers nothing; first come rows for it, then one for `d2`.
 fn hidden(settings: PlannerSettings, slow: usize, bytes: usize) {
     let mut world = world_of(settings);
@@ -20,11 +54,7 @@ fn hidden(settings: PlannerSettings, slow: usize, bytes: usize) {
     }
     assert!(world.under_way().contains(&other), "it is hidden");
     // The rows of the slow one come back.
-    for _ in 0..400 {
-        world.deliver_all();
-        world.run_for(SECOND / 10);
-    }
-    assert!(world.undone().is_empty());
+    deliver_rest(&mut world, 400);
 }
 
 #[test]
@@ -65,13 +95,7 @@ fn a_destination_that_is_away_for_long_keeps_nothing_in_memory() {
 
 #[test]
 fn one_aggregate_that_fills_the_memory_does_not_hide_others() {
-    let mut settings = roomy();
-    settings.rows_max = 120;
-    let mut world = world_of(settings);
-    let first = world.add(0, 1);
-    for _ in 0..150 {
-        world.add(0, 1);
-    }
+    let (mut world, first) = full_of_one_aggregate();
     let other = world.add(1, 1);
     world.run_for(5 * SECOND);
     assert!(world.under_way().contains(&other));
@@ -79,11 +103,7 @@ fn one_aggregate_that_fills_the_memory_does_not_hide_others() {
     // It is known all the same, and delivered once.
     world.planner.handle_announced(world.now);
     world.run_for(SECOND);
-    for _ in 0..400 {
-        world.deliver_all();
-        world.run_for(SECOND / 10);
-    }
-    assert!(world.undone().is_empty());
+    deliver_rest(&mut world, 400);
 }
 
 #[test]
@@ -105,55 +125,19 @@ fn one_aggregate_that_goes_slowly_does_not_hide_others_either() {
 
 #[test]
 fn what_is_delivered_before_it_is_stored_that_it_is_parked_is_never_parked() {
-    let mut settings = roomy();
-    settings.rows_max = 120;
-    let mut world = world_of(settings);
-    let first = world.add(0, 1);
-    for _ in 0..150 {
-        world.add(0, 1);
-    }
-    world.settle_database();
-    for _ in 0..300 {
-        if world.queue_of(0) == 0 {
-            break;
-        }
-        world.now += 10 * MILLI;
-        world.carry_out();
-        if world.queue_of(0) > 0 {
-            world.settle_database();
-        }
-    }
+    let (mut world, first) = full_of_one_aggregate();
+    run_until_shortened(&mut world);
     world.end(first, Outcome::Delivered);
     world.settle_database();
     assert!(world.is_done(first) && world.state(first).is_none());
-    for _ in 0..200 {
-        world.deliver_all();
-        world.run_for(SECOND / 10);
-    }
-    assert!(world.undone().is_empty());
+    deliver_rest(&mut world, 200);
 }
 
 #[test]
 fn what_is_forgotten_before_it_is_stored_that_it_is_parked_and_claimed_is_not_claimed() {
     for storing in [false, true] {
-        let mut settings = roomy();
-        settings.rows_max = 120;
-        let mut world = world_of(settings);
-        let first = world.add(0, 1);
-        for _ in 0..150 {
-            world.add(0, 1);
-        }
-        world.settle_database();
-        for _ in 0..300 {
-            if world.queue_of(0) == 0 {
-                break;
-            }
-            world.now += 10 * MILLI;
-            world.carry_out();
-            if world.queue_of(0) > 0 {
-                world.settle_database();
-            }
-        }
+        let (mut world, first) = full_of_one_aggregate();
+        run_until_shortened(&mut world);
         if storing {
             world.now += SECOND / 20;
             world.carry_out();
@@ -164,11 +148,7 @@ fn what_is_forgotten_before_it_is_stored_that_it_is_parked_and_claimed_is_not_cl
         world.settle_database();
         let claimed = world.database.parked.get(&first).is_some_and(|park| park.claimed);
         assert_eq!(claimed, world.under_way().contains(&first));
-        for _ in 0..200 {
-            world.deliver_all();
-            world.run_for(SECOND / 10);
-        }
-        assert!(world.undone().is_empty());
+        deliver_rest(&mut world, 200);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Small worlds through and through: whatever comes next, in every order.
+//! Small worlds, searched exhaustively: all that can come next, in every order.
 
 use std::{
     collections::{HashSet, hash_map::DefaultHasher},
