@@ -25,14 +25,13 @@ pub(crate) type Seat = i16;
 pub(crate) struct Shards(pub u16);
 
 impl Shards {
-    #[cfg(any(feature = "postgres", test))]
     pub(crate) const ALL: Self = Self(u16::MAX);
 
     pub(crate) fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether the first one is among them: whoever has it does what one relay does for all.
+    /// Whether the first one is among them: its relay does what one relay does for all.
     pub(crate) fn has_first(self) -> bool {
         self.0 & 1 == 1
     }
@@ -52,7 +51,7 @@ impl Shards {
         Self(self.0 & !others.0)
     }
 
-    /// The first so many of them.
+    /// The first ones, this many.
     pub(crate) fn first(self, count: u32) -> Self {
         let bits = (0..16).filter(|bit| self.0 >> bit & 1 == 1).take(count as usize);
         Self(bits.fold(0, |shards, bit| shards | 1 << bit))

@@ -3,16 +3,12 @@
 use std::time::Duration;
 
 use super::{LazySession, Pump, PumpEnd, TurnEnd, driver::Driver, keeper::Lease};
-use crate::{
-    port::{Owners, Turn},
-    telemetry::Signal,
-};
+use crate::{port::Owners, telemetry::Signal};
 
 impl<F: Owners> Pump<F> {
     /// Ships until the turn is lost (`None`) or the relay ends.
     pub(super) async fn have_turn(
         &self,
-        turn: Turn,
         lease: &Lease,
         session: &mut LazySession<F>,
     ) -> Option<PumpEnd> {
@@ -31,6 +27,7 @@ impl<F: Owners> Pump<F> {
         // What is still on its way is given up; at the broker it is fenced in any case.
         lease.until.end();
         drop(driver);
+        let turn = lease.turn;
         if matches!(over, TurnEnd::Lost) {
             Signal::TurnLost { fence: turn.fence }.emit();
             return None;

@@ -153,7 +153,7 @@ impl<'a, F: Owners> Driver<'a, F> {
                 match answer {
                     Ok(answer) => self.answered(answer)?,
                     Err(error) => {
-                        self.database_failed(error);
+                        self.pump.database_failed(self.lease, error);
                         self.planner.handle_ask_failed(now);
                     }
                 }
@@ -204,15 +204,15 @@ impl<'a, F: Owners> Driver<'a, F> {
             self.lease.part_with(shards);
             let given = reader.session.call(async |s| F::give_shards(s, turn, to, shards).await);
             if let Err(error) = given.await {
-                database_failed(self.pump, self.lease, error);
+                self.pump.database_failed(self.lease, error);
             }
         }
         self.lease.end_giving();
         self.planner.resume();
     }
 
-    /// Makes both sessions ready, and forgets what was learnt on earlier ones, or of other shards: behind a new one may be another server,
-    /// with a turn that was copied. Does not go on while new rows get numbers below others.
+    /// Makes both sessions ready, and forgets what was learnt on earlier ones, or of other shards: behind a new session may
+    /// be another server, with a turn that was copied. Does not go on while new rows get numbers below others.
     async fn begin_sessions(&mut self) {
         let lags = self.storage.lags();
         let (Some(reader), Some(writer)) = (&mut self.reader, self.storage.session()) else {
@@ -242,15 +242,11 @@ impl<'a, F: Owners> Driver<'a, F> {
                     self.planner.forget_rows(self.began.elapsed());
                     break;
                 }
-                Err(error) => database_failed(self.pump, self.lease, error),
+                Err(error) => self.pump.database_failed(self.lease, error),
             }
             self.pump.pause(backoff.next()).await;
         }
         self.storage.begin_again();
-    }
-
-    pub(super) fn database_failed(&self, error: String) {
-        database_failed(self.pump, self.lease, error);
     }
 
     /// Carries out what the planner decides; answers when to ask it again.
@@ -345,11 +341,4 @@ impl<'a, F: Owners> Driver<'a, F> {
         let batch = deliveries.collect();
         self.calls.start((id, destination), batch, &self.lease.until);
     }
-}
-
-fn database_failed<F: Owners>(pump: &Pump<F>, lease: &Lease, error: String) {
-    if Rule::FailedLookIsTold.on() {
-        lease.report_outage(error.clone());
-    }
-    pump.database_out(error);
 }

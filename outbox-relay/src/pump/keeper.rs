@@ -79,7 +79,7 @@ impl Lease {
         });
     }
 
-    /// These are about to be another's: from now on they are not this relay's, whatever the database answers.
+    /// These are about to be another's: from now on they are not this relay's, even if an older answer says so.
     pub(super) fn part_with(&self, shards: Shards) {
         self.change_share(|share| {
             share.shards = share.shards.without(shards);
@@ -87,7 +87,7 @@ impl Lease {
         });
     }
 
-    /// They were given, or perhaps not: whoever asks now learns what is left.
+    /// They were given, or perhaps not: the next question shows what is left.
     pub(super) fn end_giving(&self) {
         self.change_share(|share| {
             share.surplus.clear();
@@ -179,6 +179,14 @@ impl<F: Rounds> Pump<F> {
                 tokio::time::sleep((every / 4).min(Duration::from_millis(500))).await;
             }
         }
+    }
+
+    /// The database failed while a turn lasts, for `status`, too.
+    pub(super) fn database_failed(&self, lease: &Lease, error: String) {
+        if Rule::FailedLookIsTold.on() {
+            lease.report_outage(error.clone());
+        }
+        self.database_out(error);
     }
 
     /// Renews the lease once; `false`: another has the turn, or the outbox another id.

@@ -119,13 +119,13 @@ impl<F: Owners> Pump<F> {
     pub(crate) async fn run(&self) -> PumpEnd {
         let mut session = LazySession::<F>::new(self.settings.clone());
         loop {
-            let Some((turn, lease)) = self.stand_by(&mut session).await else {
+            let Some(lease) = self.stand_by(&mut session).await else {
                 return PumpEnd::Shutdown;
             };
             self.counters.turns.add(1);
             self.meters.has_turn(lease.until.clone());
-            Signal::Active { fence: turn.fence }.emit();
-            let end = self.have_turn(turn, &lease, &mut session).await;
+            Signal::Active { fence: lease.turn.fence }.emit();
+            let end = self.have_turn(&lease, &mut session).await;
             self.meters.turn_is_over();
             if let Some(end) = end {
                 return end;

@@ -23,7 +23,7 @@ impl<F: Owners> Driver<'_, F> {
             Ok((conclusion, Stored::Missing(rows))) => (conclusion, rows),
             Ok((_, Stored::NotOurs)) => return Err(TurnEnd::Lost),
             Err(error) => {
-                self.database_failed(error);
+                self.pump.database_failed(self.lease, error);
                 return Ok(());
             }
         };

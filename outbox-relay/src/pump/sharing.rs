@@ -8,7 +8,7 @@ use super::{
     standby::{Look, Standby},
 };
 use crate::{
-    port::{Owners, Seat, SeatChoice, Shards, Turn, UsedSeat},
+    port::{Owners, Seat, SeatChoice, Shards, UsedSeat},
     sink::{ConnectError, Sink},
 };
 
@@ -23,16 +23,13 @@ impl<F: Owners> Pump<F> {
         let mut session = LazySession::<F>::new(self.settings.clone());
         let (mut standby, mut backoff) = (Standby::default(), self.backoff());
         for round in 0_u32.. {
-            let looks = round.is_multiple_of(LOOK_TIMES);
-            let wait = match self.share(&mut session, (&mut standby, looks), lease).await {
-                Ok(wait) => {
-                    backoff.reset();
-                    wait
-                }
-                Err(error) => {
-                    self.database_out(error);
-                    backoff.next()
-                }
+            // Nobody else has any, and nobody is to get any: there is nothing to ask.
+            let wait = if lease.shards() == Shards::ALL && !self.options.shared {
+                self.options.lease / 3
+            } else {
+                let looks = round.is_multiple_of(LOOK_TIMES);
+                let shared = self.share(&mut session, (&mut standby, looks), lease).await;
+                self.wait_after_look(shared, &mut backoff)
             };
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
@@ -56,19 +53,19 @@ impl<F: Owners> Pump<F> {
         let live = used.iter().copied().filter(|it| it.is_live).collect::<Vec<_>>();
         let surplus = if self.options.shared { surplus(&live, seat) } else { Vec::new() };
         lease.set_surplus(surplus, version);
-        let others = used.iter().any(|it| it.seat != seat && !it.shards.is_empty());
-        let dead = used.iter().any(|it| it.seat != seat && !it.shards.is_empty() && !it.is_live);
         // A lease may end later than it can: that is seen by looking on.
-        if !others || (!dead && !looks) {
+        let looks_at =
+            |it: &UsedSeat| it.seat != seat && !it.shards.is_empty() && (looks || !it.is_live);
+        if !used.iter().any(looks_at) {
             return Ok(self.options.lease / 3);
         }
-        let (dead, of_dead) = match standby.look(self, session, SeatChoice::Other(seat)).await? {
+        let dead = match standby.look(self, session, SeatChoice::Other(seat)).await? {
             Look::Wait(wait) => return Ok(wait),
-            Look::Taken(dead, lease) => (dead, lease),
+            Look::Taken(dead) => dead,
         };
-        if self.fence(dead, &of_dead).await {
-            let (into, version) = (lease.turn, lease.share_version());
-            let merged = session.call(async |s| F::merge_turns(s, dead, into).await).await?;
+        if self.fence(&dead).await {
+            let (of, into, version) = (dead.turn, lease.turn, lease.share_version());
+            let merged = session.call(async |s| F::merge_turns(s, of, into).await).await?;
             if let Some(shards) = merged {
                 lease.learn_shards(shards, version);
             }
@@ -76,14 +73,14 @@ impl<F: Owners> Pump<F> {
         Ok(Duration::ZERO)
     }
 
-    /// Whoever had the turn at a seat may still write to Kafka: not any more after this. `false`: nobody can tell.
-    async fn fence(&self, turn: Turn, lease: &Lease) -> bool {
+    /// Fences the producer of a seat's previous relay, which may still write to Kafka. `false`: it may go on writing.
+    async fn fence(&self, lease: &Lease) -> bool {
         if self.options.fencing.is_none() || !self.options.routes.reach_kafka() {
             return true;
         }
         let mut backoff = self.backoff();
         while !lease.until.passed() {
-            match Sink::connect(self.sink_settings(turn)).await {
+            match Sink::connect(self.sink_settings(lease.turn)).await {
                 Ok(_) => return !lease.until.passed(),
                 Err(ConnectError::Outage(why)) => self.troubles().kafka_out(why),
                 // The own producer tells.
@@ -120,6 +117,7 @@ fn surplus(live: &[UsedSeat], seat: Seat) -> Vec<(Seat, Shards)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::port::Turn;
 
     fn live(seats: &[(Seat, u16)]) -> Vec<UsedSeat> {
         let seat = |(seat, shards): &(Seat, u16)| UsedSeat {

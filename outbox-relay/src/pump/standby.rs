@@ -8,10 +8,10 @@ use std::{
 use inbox_engine::internal::Rule;
 use uuid::Uuid;
 
-use super::{LazySession, Pump, keeper::Lease};
+use super::{LazySession, Pump, backoff::Backoff, keeper::Lease};
 use crate::{
     deadline::Moment,
-    port::{HeldTurn, LeaseMark, Rounds, SeatChoice, Turn, TurnAnswer, TurnRequest},
+    port::{HeldTurn, LeaseMark, Rounds, SeatChoice, TurnAnswer, TurnRequest},
     telemetry::Signal,
 };
 
@@ -41,7 +41,7 @@ pub(super) struct Standby {
 
 /// What came of a look.
 pub(super) enum Look {
-    Taken(Turn, Box<Lease>),
+    Taken(Box<Lease>),
     /// Others have all that is looked for: look again after this time.
     Wait(Duration),
 }
@@ -73,7 +73,7 @@ impl Standby {
                     self.observed = None;
                     let (lease, meters) = (pump.options.lease, Arc::clone(&pump.meters));
                     let lease = Lease::new((turn, shards), asked, lease, meters);
-                    return Ok(Look::Taken(turn, Box::new(lease)));
+                    return Ok(Look::Taken(Box::new(lease)));
                 }
                 TurnAnswer::Alone => return Ok(Look::Wait(pump.options.lease / 3)),
                 TurnAnswer::Held(held) if held.has_died && pump.is_fenced() && !asked_for_dead => {
@@ -100,10 +100,7 @@ impl Standby {
 
 impl<F: Rounds> Pump<F> {
     /// Waits for a turn; `None` when the relay is asked to end.
-    pub(super) async fn stand_by(
-        &self,
-        session: &mut LazySession<F>,
-    ) -> Option<(Turn, Box<Lease>)> {
+    pub(super) async fn stand_by(&self, session: &mut LazySession<F>) -> Option<Box<Lease>> {
         let mut backoff = self.backoff();
         let mut standby = Standby::default();
         let seats = if self.options.shared { SeatChoice::Any } else { SeatChoice::WithShards };
@@ -111,21 +108,15 @@ impl<F: Rounds> Pump<F> {
             if self.is_ending() {
                 return None;
             }
-            let looked = standby.look(self, session, seats).await;
-            if looked.is_ok() {
-                self.troubles().database_works();
-            }
-            let wait = match looked {
-                Ok(Look::Taken(turn, lease)) => return Some((turn, lease)),
-                Ok(Look::Wait(wait)) => {
-                    backoff.reset();
-                    wait
+            let looked = match standby.look(self, session, seats).await {
+                Ok(Look::Taken(lease)) => {
+                    self.troubles().database_works();
+                    return Some(lease);
                 }
-                Err(error) => {
-                    self.database_out(error);
-                    backoff.next()
-                }
+                Ok(Look::Wait(wait)) => Ok(wait),
+                Err(error) => Err(error),
             };
+            let wait = self.wait_after_look(looked, &mut backoff);
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 () = self.signals.turns.notified() => {}
@@ -136,6 +127,25 @@ impl<F: Rounds> Pump<F> {
 }
 
 impl<F: Rounds> Pump<F> {
+    /// How long to wait until the next look at the turns of others.
+    pub(super) fn wait_after_look(
+        &self,
+        looked: Result<Duration, String>,
+        backoff: &mut Backoff,
+    ) -> Duration {
+        match looked {
+            Ok(wait) => {
+                self.troubles().database_works();
+                backoff.reset();
+                wait
+            }
+            Err(error) => {
+                self.database_out(error);
+                backoff.next()
+            }
+        }
+    }
+
     /// Whether the database and the brokers reject all that a dead holder still has under way. No fence stops a receiver
     /// that still works on a call.
     fn is_fenced(&self) -> bool {
