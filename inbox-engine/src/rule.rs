@@ -281,7 +281,7 @@ pub enum Rule {
     FailedLookIsTold,
     /// A record to a partition without a leader enters no transaction.
     LeaderlessWaits,
-    /// Shards that a relay has given away are not its own, whatever it asked before.
+    /// An answer from before a relay gave shards away does not make them its own again.
     GivenIsGiven,
     /// A relay notices that another file is where its SQLite file was.
     FileIsTheSame,

@@ -89,7 +89,7 @@ pub enum Outcome {
     Refused(String),
     /// What it needs under this name is missing: why.
     Awaits(String, String),
-    /// It is refused whatever others meet: parked at once.
+    /// It is refused even while others fail: parked at once.
     Unsendable(String),
     /// It was not tried.
     NotTried,

@@ -7,7 +7,7 @@ use super::{FeedError, Row, Sessions, Shards, Turn};
 /// What comes before the name of a topic that rows wait for. No destination has a colon in its name.
 pub(crate) const TOPIC: &str = "kafka:";
 
-/// Rows that one claim takes at most: a database that is told so knows that an index in its order is the shortest way.
+/// Rows of one claim at most: with this limit a database prefers the index in its order to a sort.
 pub(crate) const CLAIM_MAX: usize = 1_000;
 
 /// When a destination's next parked row may go.

@@ -123,7 +123,8 @@ fn topics(records: &[OutgoingRecord]) -> Vec<String> {
     records.iter().map(|record| record.topic.clone()).collect()
 }
 
-/// What became of each event of a batch, `rest` of those that nothing is said about. A topic that is waited for is told to `waits`.
+/// What became of each event of a batch, `rest` for those without a report. `waits` gets each topic
+/// that rows wait for.
 pub(super) fn outcomes(
     count: usize,
     rest: &Outcome,

@@ -62,7 +62,7 @@ impl MissingTopics {
         true
     }
 
-    /// The topics that are asked for now. Whatever comes of it, the next time is later.
+    /// The topics that are asked for now. The next time is later in any case.
     pub(super) fn due(&mut self, now: Instant) -> Vec<String> {
         let due = self.0.iter_mut().filter(|(_, retry)| retry.at <= now);
         let topics: BTreeSet<String> = due

@@ -57,7 +57,7 @@ impl Router<'_> {
             Ok(event) => self.fate(event, &aggregate, attempts, appended),
         };
         let fate = match delay.filter(|_| Rule::DelayKept.on()) {
-            // What is blocked came without its payload, and is parked whatever it says.
+            // Blocked rows come without their payload, and are parked in any case.
             _ if blocked => Fate::Later(Duration::ZERO),
             Some(after) => Fate::Later(after),
             None => fate,
@@ -149,7 +149,7 @@ pub(super) fn awaits(topic: &str, what: TopicWait) -> String {
     }
 }
 
-/// A scope that can be written and compared: of an index's size, whatever it is.
+/// A scope that can be written and compared: short enough for an index.
 fn printable(scope: &str) -> String {
     let plain: String = scope.chars().filter(|c| !c.is_control()).take(SCOPE_CHARS).collect();
     if plain == scope {

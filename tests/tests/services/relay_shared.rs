@@ -11,7 +11,7 @@ async fn shared(stem: &str) -> Outbox {
     outbox
 }
 
-/// So many shards of the sixteen has each relay.
+/// Waits until the relays have this many of the sixteen shards.
 async fn have(outbox: &Outbox, wanted: &[i64]) {
     let shares = "SELECT length(replace(shards::bit(16)::text, '0', ''))::bigint FROM outbox_relays
         WHERE lease_until > now() AND shards <> 0 ORDER BY 1 DESC";

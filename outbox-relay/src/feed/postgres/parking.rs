@@ -16,10 +16,10 @@ use crate::{
     port::{Appenders, FeedError, Row, Shards, Turn, Writers},
 };
 
-/// $1 fence, $2 token, $3 destination, $4 rows, $5 bytes, $6 shards; the first goes whatever its size. Nothing is claimed before an
-/// earlier row of its aggregate: not while one of them cannot go (the first condition), and not where one is due later than
-/// it, or does not come along for another reason (the last one). PostgreSQL is told the most that can come of it, or it
-/// expects a tenth of all that is due and sorts that. What has changed since this statement began is seen by the UPDATE.
+/// $1 fence, $2 token, $3 destination, $4 rows, $5 bytes, $6 shards; the first one may be larger. Nothing is claimed before
+/// an earlier row of its aggregate: not while one of them cannot go (the first condition), and not where one is due later
+/// than it, or does not come along for another reason (the last one). The constant limit keeps PostgreSQL from expecting a
+/// tenth of all that is due, and from sorting that. What has changed since this statement began is seen by the UPDATE.
 pub(in crate::feed) const CLAIM: &str = concat!(
     "WITH mine AS MATERIALIZED (
     SELECT 1 FROM outbox_relays WHERE epoch = $1 AND token = $2 FOR NO KEY UPDATE),
@@ -85,8 +85,8 @@ ready AS (UPDATE outbox_parked p SET state = 'ready', due_at = now() FROM heads 
     WHERE p.seq = h.seq AND h.waits AND h.state = 'behind' AND p.state = 'behind')
 SELECT aggregate_type, aggregate_id FROM a WHERE n = 1000";
 
-/// Whoever inserts has the table's lock before it gets a number, and until its end. Rows that can be seen have got
-/// theirs before this statement, so that whoever has a smaller one is among these or has ended. A session that takes
+/// A transaction that inserts has the table's lock before it gets a number, and until its end. Visible rows have got
+/// theirs before this statement, so that a transaction with a smaller one is among these or has ended. A session that takes
 /// several numbers at once may keep some: then nobody can tell.
 const APPENDERS: &str = "SELECT (SELECT coalesce(max(seq), 0) FROM outbox_events),
     (SELECT coalesce(array_agg(virtualtransaction::text), '{}') FROM pg_locks WHERE relation = 'outbox_events'::regclass

@@ -77,7 +77,7 @@ FROM (SELECT ",
         )
     };
 }
-/// $2 bytes; the first row goes whatever its size. Of use as long as nothing is parked.
+/// $2 bytes; the first row may be larger. Of use as long as nothing is parked.
 macro_rules! unsent {
     ($earlier:expr, $above:expr) => {
         page!(
@@ -94,9 +94,9 @@ WHERE coalesce(bytes, 0) < $2 ORDER BY seq"
         )
     };
 }
-/// The same where something is parked. What is blocked is told as such, without its payload. The parking store is asked once
-/// for each aggregate: what has left it stays in the index for a while, and each row would read all of that. A join, since
-/// that finds many by a hash.
+/// The same where something is parked. Blocked rows come marked as such, without their payload. The parking store is asked
+/// once for each aggregate: what has left it stays in the index for a while, and each row would read all of that. A join,
+/// since that finds many by a hash.
 macro_rules! unsent_beside {
     ($earlier:expr, $above:expr) => {
         page!(

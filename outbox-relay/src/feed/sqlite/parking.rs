@@ -19,7 +19,7 @@ use crate::{
     port::{Appenders, FeedError, Row, Shards, Turn, Writers},
 };
 
-/// ?1 fence, ?2 destination, ?3 rows, ?4 bytes; the first goes whatever its size. Nothing is claimed before an earlier row
+/// ?1 fence, ?2 destination, ?3 rows, ?4 bytes; the first one may be larger. Nothing is claimed before an earlier row
 /// of its aggregate: not while one of them cannot go (the first condition), and not where one is due later than it, or does
 /// not come along for another reason (the last one).
 pub(super) const CLAIM: &str = concat!(

@@ -40,7 +40,7 @@ macro_rules! select {
         )
     };
 }
-/// ?1 behind which number, ?2 rows, ?3 bytes. The first row goes whatever its size. What is blocked is told as such, without
+/// ?1 behind which number, ?2 rows, ?3 bytes. The first row may be larger. Blocked rows come marked as such, without
 /// its payload.
 const UNSENT: &str = concat!(select!(), "
 FROM (SELECT e.*, 0 AS attempts, sum(CASE WHEN blocked THEN 0 ELSE length(e.headers) + coalesce(length(e.payload), 0) END)
@@ -93,7 +93,7 @@ impl StoreSql for Sqlite {
         Ok(())
     }
 
-    /// A transaction costs the file the same, whatever is in it.
+    /// A transaction costs the file the same with one statement as with many.
     async fn mark_sent(
         _: &mut SqliteConnection,
         _: Turn,
@@ -240,7 +240,7 @@ mod tests {
             cases: 48, failure_persistence: None, ..ProptestConfig::default()
         })]
 
-        /// Whatever a row holds, it is sent or parked, and no row of another aggregate waits for it.
+        /// A row with any content is sent or parked, and no row of another aggregate waits for it.
         #[test]
         fn every_row_is_sent_or_parked(stored in vec(stored(), 1..12)) {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,4 +1,4 @@
-//! What a feed has to do with rows that cannot go now, whatever the database.
+//! What a feed does with rows that cannot go now, on each database.
 
 mod decisions;
 #[cfg(feature = "postgres")]

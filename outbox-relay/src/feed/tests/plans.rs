@@ -1,4 +1,4 @@
-//! What PostgreSQL reads for a statement, whatever plan it takes.
+//! What PostgreSQL reads for a statement, with each kind of plan.
 
 use std::time::Duration;
 
